@@ -1,0 +1,1 @@
+//! A real MongoDB for tests and demos.
