@@ -7,6 +7,8 @@ use mongodb::Client;
 use mongodb::bson::Document;
 use mongodb::options::ClientOptions;
 
+use crate::replication::SET_NAME;
+
 /// A client that talks to the one node at this port, whatever its state in the replica set.
 pub async fn direct_client(port: u16) -> Result<Client> {
     client(&direct_uri(port)).await
@@ -21,6 +23,11 @@ pub async fn admin_command(uri: &str, command: Document) -> Result<Document> {
         .run_command(command)
         .await
         .with_context(|| format!("{name} on {uri}"))
+}
+
+/// The connection string of the replica set of one node at this port.
+pub fn single_node_uri(port: u16) -> String {
+    format!("mongodb://127.0.0.1:{port}/?replicaSet={SET_NAME}")
 }
 
 pub(crate) fn direct_uri(port: u16) -> String {

@@ -27,7 +27,7 @@ mod replication;
 mod server;
 mod wait;
 
-pub use command::{admin_command, direct_client};
+pub use command::{admin_command, direct_client, single_node_uri};
 pub use database::TestMongo;
 pub use fail_point::{FailCommand, FailPoint};
 pub use replica_set::ReplicaSet;

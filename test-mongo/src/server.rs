@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 pub use launch::{free_port, log_tail, server_arguments};
 
-use crate::command::{direct_client, direct_uri};
-use crate::replication::{self, SET_NAME, start_replication};
+use crate::command::{direct_client, direct_uri, single_node_uri};
+use crate::replication::{self, start_replication};
 use process::Process;
 
 /// A `mongod` on loopback, started as a replica set of one node; it ends with this value.
@@ -51,7 +51,7 @@ impl Mongod {
 
     /// The connection string of the replica set that this server is.
     pub fn uri(&self) -> String {
-        format!("mongodb://127.0.0.1:{}/?replicaSet={SET_NAME}", self.port)
+        single_node_uri(self.port)
     }
 
     /// The connection string of this very node, whatever its state in the replica set.

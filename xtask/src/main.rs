@@ -1,2 +1,64 @@
-//! The project's own tasks.
-fn main() {}
+//! The project's own tasks: `cargo xtask <task>`.
+#![allow(clippy::print_stdout)]
+
+mod cargo;
+mod ci;
+mod mongo;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The project's own tasks.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// A MongoDB for people: it runs until it is stopped
+    #[command(subcommand)]
+    Mongo(mongo::Command),
+    /// All tests, with a MongoDB for their time unless MONGODB_URI names one
+    Test(test::Opts),
+    /// Precisely what the project's CI runs
+    Ci,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Cli::parse().task).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Mongo(command) => mongo::run(command).await,
+        Task::Test(opts) => test::run(opts).await,
+        Task::Ci => ci::run().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,39 @@
+//! `cargo xtask mongo start | stop | uri`: a server for people, which outlives the terminal.
+
+mod dev_server;
+mod start;
+mod stop;
+mod uri;
+
+use std::env;
+
+use anyhow::Result;
+
+/// Starts, stops and names the server.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Start it; it runs until `stop`, and its data stays in target/mongo/dev
+    #[command(
+        after_help = "Example: cargo xtask mongo start && export MONGODB_URI=$(cargo xtask mongo uri)"
+    )]
+    Start,
+    /// Stop it
+    #[command(after_help = "Example: cargo xtask mongo stop")]
+    Stop,
+    /// Print its connection string and nothing else
+    #[command(after_help = "Example: mongosh $(cargo xtask mongo uri)")]
+    Uri,
+}
+
+pub(crate) async fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Start => start::run().await,
+        Command::Stop => stop::run().await,
+        Command::Uri => uri::run().await,
+    }
+}
+
+/// The server that the environment names, which goes before any of ours.
+pub(crate) fn given_uri() -> Option<String> {
+    env::var("MONGODB_URI").ok().filter(|uri| !uri.is_empty())
+}

@@ -1,0 +1,30 @@
+//! `cargo xtask test`: all tests on a real server.
+
+use anyhow::Result;
+use test_mongo::Mongod;
+
+use crate::cargo::{cargo, succeed};
+use crate::mongo::given_uri;
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args, Default)]
+#[command(after_help = "Example: cargo xtask test -- reap_loses_to_release")]
+pub(crate) struct Opts {
+    /// Arguments for `cargo test`
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs the tests on the server of `MONGODB_URI`, else on one that lives as long as they do.
+pub(crate) async fn run(opts: Opts) -> Result<()> {
+    let server = match given_uri() {
+        Some(_) => None,
+        None => Some(Mongod::start().await?),
+    };
+    let mut command = cargo(["test", "--workspace", "--all-features"]);
+    command.args(&opts.arguments);
+    if let Some(server) = &server {
+        command.env("MONGODB_URI", server.uri());
+    }
+    succeed(&mut command)
+}
