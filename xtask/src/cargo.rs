@@ -11,10 +11,28 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments);
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_of_this_crate) {
+            command.env_remove(name);
+        }
+    }
     if let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() {
         command.current_dir(root);
     }
     command
+}
+
+/// What `cargo run` tells a program about its crate. Build scripts (ring's) that look at these variables
+/// would run again at each change between cargo called by us and by a person, and half the workspace with them.
+fn is_of_this_crate(variable: &str) -> bool {
+    [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_BIN_NAME",
+        "CARGO_CRATE_NAME",
+    ]
+    .iter()
+    .any(|start| variable.starts_with(start))
 }
 
 /// Runs the command to its end; anything but success is an error.
