@@ -158,8 +158,11 @@ impl Guardian {
             reaped_at: Instant::now(),
             writer,
         };
-        if Terminal::is_wanted_at_once() {
-            guardian.give_terminal();
+        // A child stopped for having been quicker goes on in `child_stopped`.
+        if let Some(terminal) = &guardian.terminal
+            && Terminal::is_wanted_at_once()
+        {
+            terminal.give_to_child();
         }
         guardian
     }
@@ -199,7 +202,7 @@ impl Guardian {
                 }
             }
             ToGuardian::End => self.end(Cause::Wrapper, self.deadlines.grace()),
-            ToGuardian::Resumed => self.give_terminal(),
+            ToGuardian::Resumed => self.wrapper_resumed(),
         }
     }
 
@@ -260,7 +263,6 @@ impl Guardian {
             return;
         };
         let asks = asks_for_terminal(signal);
-        // Also what happens when the child was quicker than the first handing over.
         if asks && terminal.give_to_child() {
             self.family.signal_group(Signal::CONT);
             return;
@@ -273,7 +275,7 @@ impl Guardian {
         let _ = send(&self.writer, &FromGuardian::Stopped);
     }
 
-    fn give_terminal(&self) {
+    fn wrapper_resumed(&self) {
         if let Some(terminal) = &self.terminal {
             terminal.give_to_child();
             self.family.signal_group(Signal::CONT);

@@ -27,13 +27,17 @@ pub(crate) const DESCENDANTS: &str = "sleep 300 & setsid sleep 301 & \
     (setsid sh -c 'sleep 302 & exec sleep 303' &) ; wait";
 
 #[track_caller]
-pub(crate) fn until<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(
+    limit: Duration,
+    what: impl Fn() -> String,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
     let end = Instant::now() + limit;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "not within {limit:?}: {what}");
+        assert!(Instant::now() < end, "not within {limit:?}: {}", what());
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -80,14 +84,16 @@ impl Mark {
             let sleepers = living.iter().filter(|(name, _)| name == "sleep");
             (sleepers.count() == count).then_some(())
         };
-        until(SOON, "the sleepers", are_there);
+        until(SOON, || "the sleepers".into(), are_there);
     }
 
     #[track_caller]
     pub(crate) fn await_none(&self, limit: Duration) {
-        until(limit, "nothing lives", || {
-            self.living().is_empty().then_some(())
-        });
+        until(
+            limit,
+            || "nothing lives".into(),
+            || self.living().is_empty().then_some(()),
+        );
     }
 }
 
@@ -158,7 +164,7 @@ impl Run {
     #[track_caller]
     pub(crate) fn report(mut self, limit: Duration) -> Report {
         let ended = || self.wrapper.try_wait().unwrap();
-        let code = until(limit, "the wrapper's end", ended).code();
+        let code = until(limit, || "the wrapper's end".into(), ended).code();
         assert_eq!(self.mark.living(), [], "alive when the slot is given back");
         let (mut stdout, mut stderr) = (String::new(), String::new());
         let mut pipe = self.wrapper.stdout.take().unwrap();
