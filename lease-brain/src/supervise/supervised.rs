@@ -1,28 +1,27 @@
 //! The wrapper's side: a running child, seen through its guardian.
 
-use std::{env, ffi::OsString, io, os::unix::net::UnixStream, path::Path, time::Duration};
+mod start;
+
+use std::{ffi::OsString, io, os::unix::net::UnixStream, time::Duration};
 
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
-    net::UnixListener,
-    process::{Child, Command},
+    process::Child,
     select,
     signal::unix::SignalKind,
     time::{Instant, sleep, timeout},
 };
 
+use self::start::start_guardian;
 use super::{
     Deadlines, Ended, SpawnError,
     family::Family,
-    guardian::forget_path,
-    protocol::{FromGuardian, GUARDIAN_ARGUMENT, ToGuardian, parse, pid, send},
+    protocol::{FromGuardian, ToGuardian, parse, pid, send},
     signals::Listener,
     terminal::Terminal,
 };
 
-/// A guardian that has not connected by then never will; starting a program takes milliseconds.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const CLOCK_PERIOD: Duration = Duration::from_millis(200);
 const END_PERIOD: Duration = Duration::from_millis(10);
 /// After this long the wrapper was not stopped by its own SIGTSTP, as in a group without a shell.
@@ -222,37 +221,4 @@ impl Supervised {
     fn tell(&self, message: &ToGuardian) {
         let _ = send(&self.writer, message);
     }
-}
-
-async fn start_guardian(command: &ChildCommand) -> io::Result<(Child, tokio::net::UnixStream)> {
-    // The folder is for this user only, and gone as soon as both are connected.
-    let folder = tempfile::Builder::new().prefix("lease-").tempdir()?;
-    let socket = folder.path().join("guardian");
-    let listener = UnixListener::bind(&socket)?;
-    let mut guardian = guardian_command(command, &socket)?.spawn()?;
-    let stream = select! {
-        connected = listener.accept() => connected?.0,
-        status = guardian.wait() => {
-            return Err(io::Error::other(format!("it ended with {}", status?)));
-        }
-        () = sleep(CONNECT_LIMIT) => {
-            guardian.start_kill()?;
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-    };
-    forget_path(&socket);
-    Ok((guardian, stream))
-}
-
-fn guardian_command(command: &ChildCommand, socket: &Path) -> io::Result<Command> {
-    let mut guardian = Command::new(env::current_exe()?);
-    guardian
-        .arg(GUARDIAN_ARGUMENT)
-        .arg(socket)
-        .arg(&command.program)
-        .args(&command.args)
-        .envs(command.envs.iter().map(|(name, value)| (name, value)))
-        // Signals to the wrapper's group, such as Ctrl-C or `kill -9 -…`, shall miss the guardian.
-        .process_group(0);
-    Ok(guardian)
 }

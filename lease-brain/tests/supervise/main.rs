@@ -6,5 +6,6 @@
 mod child;
 mod guardian;
 mod run;
+mod screen;
 mod terminal;
 mod wrapper;

@@ -1,122 +1,13 @@
-//! A child that uses the terminal, typed at through `script` (util-linux).
+//! A child that uses the terminal.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    process::{Child, ChildStdin, Stdio},
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::run::{FAR, LATE, Mark, PROBE, SOON, parent, signal, until};
-
-/// A terminal with a command in it.
-struct Screen {
-    mark: Mark,
-    script: Child,
-    keys: ChildStdin,
-    text: Arc<Mutex<String>>,
-}
-
-impl Screen {
-    fn open(command: &str) -> Self {
-        let mark = Mark::new();
-        let mut script = mark.command("script");
-        script.args(["-qec", command, "/dev/null"]);
-        script.env("SHELL", "/bin/sh").env("TERM", "dumb");
-        script.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut script = script.spawn().unwrap();
-        let keys = script.stdin.take().unwrap();
-        let mut output = script.stdout.take().unwrap();
-        let text = Arc::new(Mutex::new(String::new()));
-        let shown = Arc::clone(&text);
-        thread::spawn(move || {
-            let mut bytes = [0; 1024];
-            while let Ok(count @ 1..) = output.read(&mut bytes) {
-                let piece = String::from_utf8_lossy(&bytes[..count]);
-                shown.lock().unwrap().push_str(&piece);
-            }
-        });
-        Self {
-            mark,
-            script,
-            keys,
-            text,
-        }
-    }
-
-    fn type_in(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-    }
-
-    fn text(&self) -> String {
-        self.text.lock().unwrap().clone()
-    }
-
-    #[track_caller]
-    fn await_text(&self, part: &str) {
-        let what = || format!("{part:?} in {:?}", self.text());
-        until(SOON, what, || self.text().contains(part).then_some(()));
-    }
-
-    /// The number of the child, once the probe has told it.
-    #[track_caller]
-    fn child(&self) -> i32 {
-        until(
-            SOON,
-            || "the child's number".into(),
-            || {
-                let text = self.text();
-                let (number, _) = text.split_once("probe: child ")?.1.split_once('\r')?;
-                number.parse().ok()
-            },
-        )
-    }
-
-    /// All that was shown until the command ended.
-    #[track_caller]
-    fn text_at_end(&mut self) -> String {
-        self.await_text("probe: ended");
-        self.text()
-    }
-
-    #[track_caller]
-    fn code(mut self) -> Option<i32> {
-        until(
-            SOON,
-            || "the end".into(),
-            || self.script.try_wait().unwrap(),
-        )
-        .code()
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        let _ = self.script.kill();
-        let _ = self.script.wait();
-    }
-}
-
-/// State, group and the terminal's foreground group of a process.
-fn state(pid: i32) -> (String, i32, i32) {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    let number = |index: usize| fields[index].parse().unwrap();
-    (fields[0].to_owned(), number(2), number(5))
-}
-
-#[track_caller]
-fn await_foreground(child: i32) {
-    let runs_there = || {
-        let (state, _, foreground) = state(child);
-        (state != "T" && foreground == child).then_some(())
-    };
-    until(SOON, || "the child in the foreground".into(), runs_there);
-}
+use crate::{
+    run::{FAR, LATE, PROBE, SOON, parent, signal, until},
+    screen::{Screen, await_foreground, state},
+};
 
 fn probe(command: &str) -> String {
     format!("{PROBE} {FAR} {} keep {command}", FAR + 500)
