@@ -1,0 +1,71 @@
+//! The smallest wrapper: `supervise-probe TERM_MS KILL_MS keep|let COMMAND…` runs the command with
+//! deadlines that far away. With `keep` it moves them every 50 ms; SIGUSR1 loses the lease.
+//!
+//! Tells on stderr which process the child is and how it ended.
+
+use std::{env, process::ExitCode, time::Duration};
+
+use lease_brain::supervise::{
+    BootInstant, ChildCommand, Deadlines, Ended, Supervised, guardian_main, is_guardian,
+};
+use rustix::process::Signal;
+use tokio::{
+    select,
+    signal::unix::{SignalKind, signal},
+    time::interval,
+};
+
+fn main() -> ExitCode {
+    if is_guardian() {
+        return guardian_main();
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(run())
+}
+
+async fn run() -> ExitCode {
+    let mut arguments = env::args_os().skip(1);
+    let mut next = || arguments.next().unwrap();
+    let mut millis = || Duration::from_millis(next().to_str().unwrap().parse().unwrap());
+    let (term, kill) = (millis(), millis());
+    let deadlines = || {
+        let now = BootInstant::now();
+        Deadlines {
+            term_at: now + term,
+            kill_at: now + kill,
+        }
+    };
+    let keep = next() == "keep";
+    let command = ChildCommand {
+        program: next(),
+        args: arguments.collect(),
+        envs: vec![("PROBE_GAVE".into(), "this".into())],
+    };
+
+    let mut terminate = signal(SignalKind::terminate()).unwrap();
+    let mut interrupt = signal(SignalKind::interrupt()).unwrap();
+    let mut lost = signal(SignalKind::user_defined1()).unwrap();
+    let mut supervised = match Supervised::spawn(&command, deadlines()).await {
+        Ok(supervised) => supervised,
+        Err(error) => {
+            eprintln!("probe: {error}");
+            return error.exit_code().map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    eprintln!("probe: child {}", supervised.child());
+    let mut check = interval(Duration::from_millis(50));
+    let ended = loop {
+        select! {
+            ended = supervised.wait() => break ended,
+            _ = check.tick(), if keep => supervised.extend(deadlines()),
+            _ = terminate.recv() => supervised.signal(Signal::TERM),
+            _ = interrupt.recv() => supervised.signal(Signal::INT),
+            _ = lost.recv() => supervised.end(),
+        }
+    };
+    eprintln!("probe: ended {ended:?}");
+    ExitCode::from(ended.exit_code().unwrap_or(match ended {
+        Ended::GuardianDied => 70,
+        _ => 76,
+    }))
+}
