@@ -1,9 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod definition;
 mod level;
 mod name;
 mod scope;
 
+pub use definition::{
+    Caps, DocumentAddress, DocumentError, Field, Layer, LayerDocument, LeaseDefinition,
+};
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};
 pub use scope::{CounterKey, Scope, Tenancy};

@@ -1,0 +1,5 @@
+//! Configuration documents: where they are.
+
+mod address;
+
+pub use address::DocumentAddress;

@@ -1,0 +1,3 @@
+//! Definitions: documents, layers, and the resolver over real stores.
+
+mod bad_input;
