@@ -3,12 +3,16 @@
 mod document_error;
 mod documents;
 mod fields;
+mod inline;
 mod layer;
+mod merge;
 mod parse;
 
 pub use document_error::DocumentError;
 pub use documents::DocumentAddress;
+pub use inline::InlineDefinition;
 pub use layer::{Field, Layer, LayerDocument};
+pub use merge::{Ignored, MergedCaps, MergedDefinition, Source, Sourced, merge};
 
 use crate::level::{Cap, Level, TtlSeconds, WaitMs};
 use crate::name::{LeaseName, Resource};

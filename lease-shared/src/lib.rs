@@ -6,7 +6,8 @@ mod name;
 mod scope;
 
 pub use definition::{
-    Caps, DocumentAddress, DocumentError, Field, Layer, LayerDocument, LeaseDefinition,
+    Caps, DocumentAddress, DocumentError, Field, Ignored, InlineDefinition, Layer, LayerDocument,
+    LeaseDefinition, MergedCaps, MergedDefinition, Source, Sourced, merge,
 };
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};

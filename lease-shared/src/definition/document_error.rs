@@ -12,7 +12,7 @@ pub struct DocumentError {
     /// The layer of the document; `None` at an address that belongs to none.
     pub layer: Option<Layer>,
     /// Where the document is. A bundled one shows the system layer's tenant and project.
-    pub address: DocumentAddress,
+    pub address: Box<DocumentAddress>,
     /// The line, from 1, unless the document as a whole is at fault.
     pub line: Option<usize>,
     /// The field as a path, for example `levels.user`.
@@ -27,7 +27,7 @@ impl DocumentError {
     pub(super) fn new(layer: Option<Layer>, address: &DocumentAddress, problem: &str) -> Self {
         Self {
             layer,
-            address: address.clone(),
+            address: Box::new(address.clone()),
             line: None,
             field: None,
             value: None,

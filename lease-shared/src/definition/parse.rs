@@ -101,11 +101,11 @@ impl Source<'_> {
             ..Reading::default()
         };
         let mut documents = serde_yaml::Deserializer::from_str(self.text);
-        if let Some(first) = documents.next() {
-            if let Err(error) = reading.read(first) {
-                let refusal = reading.refusal.into_inner();
-                return Err(self.refused(&error, refusal));
-            }
+        if let Some(first) = documents.next()
+            && let Err(error) = reading.read(first)
+        {
+            let refusal = reading.refusal.into_inner();
+            return Err(self.refused(&error, refusal));
         }
         if let Some(second) = documents.next() {
             return Err(self.second_document(second));

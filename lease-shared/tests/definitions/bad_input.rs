@@ -25,7 +25,7 @@ fn refused(text: &str, line: Option<usize>, field: &str, value: &str, problem: &
     assert_eq!(found, (line, field, value), "{error}");
     assert!(error.problem.contains(problem), "{error}");
     assert_eq!(
-        (error.layer, &error.address),
+        (error.layer, &*error.address),
         (Some(Layer::Project), &address())
     );
 

@@ -1,3 +1,4 @@
 //! Definitions: documents, layers, and the resolver over real stores.
 
 mod bad_input;
+mod merge;
