@@ -9,7 +9,9 @@ mod merge;
 mod parse;
 
 pub use document_error::DocumentError;
-pub use documents::DocumentAddress;
+pub use documents::{
+    ConfigDocuments, DirectoryDocuments, DocumentAddress, DocumentStoreError, MongoDocuments,
+};
 pub use inline::InlineDefinition;
 pub use layer::{Field, Layer, LayerDocument};
 pub use merge::{Ignored, MergedCaps, MergedDefinition, Source, Sourced, merge};

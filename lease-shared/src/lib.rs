@@ -6,8 +6,9 @@ mod name;
 mod scope;
 
 pub use definition::{
-    Caps, DocumentAddress, DocumentError, Field, Ignored, InlineDefinition, Layer, LayerDocument,
-    LeaseDefinition, MergedCaps, MergedDefinition, Source, Sourced, merge,
+    Caps, ConfigDocuments, DirectoryDocuments, DocumentAddress, DocumentError, DocumentStoreError,
+    Field, Ignored, InlineDefinition, Layer, LayerDocument, LeaseDefinition, MergedCaps,
+    MergedDefinition, MongoDocuments, Source, Sourced, merge,
 };
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};
