@@ -7,6 +7,8 @@ mod inline;
 mod layer;
 mod merge;
 mod parse;
+mod resolver;
+mod watch;
 
 pub use document_error::DocumentError;
 pub use documents::{
@@ -15,6 +17,8 @@ pub use documents::{
 pub use inline::InlineDefinition;
 pub use layer::{Field, Layer, LayerDocument};
 pub use merge::{Ignored, MergedCaps, MergedDefinition, Source, Sourced, merge};
+pub use resolver::{DefinitionResolver, ResolveError};
+pub use watch::DefinitionWatch;
 
 use crate::level::{Cap, Level, TtlSeconds, WaitMs};
 use crate::name::{LeaseName, Resource};

@@ -6,9 +6,10 @@ mod name;
 mod scope;
 
 pub use definition::{
-    Caps, ConfigDocuments, DirectoryDocuments, DocumentAddress, DocumentError, DocumentStoreError,
-    Field, Ignored, InlineDefinition, Layer, LayerDocument, LeaseDefinition, MergedCaps,
-    MergedDefinition, MongoDocuments, Source, Sourced, merge,
+    Caps, ConfigDocuments, DefinitionResolver, DefinitionWatch, DirectoryDocuments,
+    DocumentAddress, DocumentError, DocumentStoreError, Field, Ignored, InlineDefinition, Layer,
+    LayerDocument, LeaseDefinition, MergedCaps, MergedDefinition, MongoDocuments, ResolveError,
+    Source, Sourced, merge,
 };
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};
