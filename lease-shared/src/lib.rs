@@ -1,16 +1,35 @@
 #![doc = include_str!("../README.md")]
 
-mod definition;
+pub mod definition;
+mod error;
+mod failpoint;
+mod funnel;
+mod lease;
 mod level;
+pub mod metrics;
 mod name;
+mod reaper;
+mod reconciler;
+mod request;
+mod revocation;
 mod scope;
+mod service;
+mod store;
+mod view;
 
-pub use definition::{
-    Caps, ConfigDocuments, DefinitionResolver, DefinitionWatch, DirectoryDocuments,
-    DocumentAddress, DocumentError, DocumentStoreError, Field, Ignored, InlineDefinition, Layer,
-    LayerDocument, LeaseDefinition, MergedCaps, MergedDefinition, MongoDocuments, ResolveError,
-    Source, Sourced, merge,
-};
+pub use error::{AcquireError, Busy, CheckError, InvalidRequest, Lost, OldestHolder, Unavailable};
+pub use lease::{Lease, Release};
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};
+pub use reaper::SweepReport;
+pub use reconciler::{Drift, Orphan, ReconcileReport, Reconciler};
+pub use request::{LeaseRef, LeaseRequest, OnBusy};
+pub use revocation::{KnownTypes, Revocation, RevocationListener, RevocationReason, SlotReturn};
 pub use scope::{CounterKey, Scope, Tenancy};
+pub use service::LeaseService;
+pub use store::documents::HolderState;
+pub use store::{StoreError, apply_time_limits, connect};
+pub use view::{CounterView, Filter, HolderView, LeaseViews, Listed};
+
+#[cfg(feature = "testing")]
+pub use failpoint::{Failpoints, Gate, Phase};

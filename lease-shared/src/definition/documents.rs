@@ -78,8 +78,8 @@ impl ConfigDocuments {
 
     /// Writes the document at `address`, whole, over what is there. After an error it may be written all the same.
     ///
-    /// Definitions cached by a [`DefinitionResolver`](crate::DefinitionResolver) of this process follow at once if the
-    /// write goes through [`DefinitionResolver::put`](crate::DefinitionResolver::put).
+    /// Definitions cached by a [`DefinitionResolver`](super::DefinitionResolver) of this process follow at once if the
+    /// write goes through [`DefinitionResolver::put`](super::DefinitionResolver::put).
     pub async fn put(
         &self,
         address: &DocumentAddress,

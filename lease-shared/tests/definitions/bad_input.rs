@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lease_shared::{DocumentAddress, DocumentError, Layer, LayerDocument, LeaseName, Level};
+use lease_shared::definition::{DocumentAddress, DocumentError, Layer, LayerDocument};
+use lease_shared::{LeaseName, Level};
 
 fn address() -> DocumentAddress {
     DocumentAddress::new("acme", "thesis", "_vance/config/lease/tex.yaml").unwrap()

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use lease_shared::{
+use lease_shared::definition::{
     ConfigDocuments, DirectoryDocuments, DocumentAddress, DocumentStoreError, ResolveError,
 };
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Both document stores keep what they are given, whatever tenants and projects are called.
 
-use lease_shared::{ConfigDocuments, DirectoryDocuments, DocumentAddress};
+use lease_shared::definition::{ConfigDocuments, DirectoryDocuments, DocumentAddress};
 
 use crate::support::{TestDatabase, at, system, unbundled, wait};
 
@@ -83,7 +83,6 @@ async fn a_directory_keeps_documents_apart() {
 async fn mongodb_keeps_documents_apart() {
     let mongo = TestDatabase::new().await;
     keeps_documents_apart(&mongo.documents()).await;
-    mongo.drop().await;
 }
 
 #[tokio::test]
@@ -112,7 +111,6 @@ async fn mongodb_is_asked_once_and_on_the_primary() {
         "majority"
     );
     assert_eq!(find.get("$readPreference"), None, "primary");
-    mongo.drop().await;
 }
 
 #[tokio::test]
@@ -136,7 +134,6 @@ async fn mongodb_stores_the_promised_shape() {
     assert_eq!(keys, ["tenant", "project", "path"]);
     assert_eq!(stored.get_str("content").unwrap(), "text");
     assert!(matches!(stored.get("updatedAt"), Some(Bson::DateTime(_))));
-    mongo.drop().await;
 }
 
 #[tokio::test]
@@ -166,5 +163,4 @@ async fn a_stored_document_without_text_is_an_error() {
             .await
             .unwrap();
     }
-    mongo.drop().await;
 }

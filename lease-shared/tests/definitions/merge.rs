@@ -1,9 +1,7 @@
 //! Merging, for every field, every layer and every subset of layers.
 
-use lease_shared::{
-    Cap, Field, Layer, LayerDocument, LeaseName, Level, MergedDefinition, Resource, Source,
-    TtlSeconds, WaitMs, merge,
-};
+use lease_shared::definition::{Field, Layer, LayerDocument, MergedDefinition, Source, merge};
+use lease_shared::{Cap, LeaseName, Level, Resource, TtlSeconds, WaitMs};
 use proptest::prelude::*;
 
 fn name() -> LeaseName {
@@ -30,7 +28,9 @@ fn document(layer: Layer, fields: &[Field]) -> LayerDocument {
 
 /// The value and the source of `field`, as texts.
 fn field(merged: &MergedDefinition, field: Field) -> (Option<String>, Option<Source>) {
-    fn pair<T: ToString>(value: &lease_shared::Sourced<T>) -> (Option<String>, Option<Source>) {
+    fn pair<T: ToString>(
+        value: &lease_shared::definition::Sourced<T>,
+    ) -> (Option<String>, Option<Source>) {
         (Some(value.value.to_string()), Some(value.source))
     }
     match field {
@@ -107,7 +107,7 @@ fn no_document_is_undefined_and_an_empty_one_caps_nothing() {
     assert_eq!((definition.ttl.get(), definition.wait.get()), (120, 10_000));
     assert_eq!(definition.resource.as_str(), "tex");
     assert_eq!(definition.global_resource.as_str(), "tex");
-    assert_eq!(definition.caps, lease_shared::Caps::default());
+    assert_eq!(definition.caps, lease_shared::definition::Caps::default());
     assert_eq!(merged.ttl.source, Source::Default);
 }
 

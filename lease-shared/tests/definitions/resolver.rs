@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lease_shared::{
-    ConfigDocuments, DefinitionResolver, DirectoryDocuments, DocumentStoreError, Layer, LeaseName,
-    Level, MongoDocuments, ResolveError, Source, Tenancy,
+use lease_shared::definition::{
+    ConfigDocuments, DefinitionResolver, DirectoryDocuments, DocumentStoreError, Layer,
+    MongoDocuments, ResolveError, Source,
 };
+use lease_shared::{LeaseName, Level, Tenancy};
 use tempfile::TempDir;
 
 use crate::support::{ada, at, resolved, system, tex, unbundled, wait};
@@ -127,7 +128,8 @@ async fn an_invalidation_reaches_as_far_as_its_layer() {
         let definition = resolver.resolve(&tenancy(scope), name).await.unwrap();
         definition.wait.get()
     };
-    let other_system = lease_shared::DocumentAddress::lease("_vance", "_tenant", &other).unwrap();
+    let other_system =
+        lease_shared::definition::DocumentAddress::lease("_vance", "_tenant", &other).unwrap();
     let mut n = 0;
     for (address, reached) in [
         (system(), [true, true, true]),

@@ -3,53 +3,43 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lease_shared::{
-    ConfigDocuments, DefinitionResolver, DocumentAddress, LeaseName, MongoDocuments, Tenancy,
+use lease_shared::definition::{
+    ConfigDocuments, DefinitionResolver, DocumentAddress, MongoDocuments,
 };
+use lease_shared::{LeaseName, Tenancy};
 use mongodb::bson::{Document, doc};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::{ClientOptions, ReadPreference};
 use mongodb::{Client, Database};
+use test_mongo::TestMongo;
 
 /// A server has one `failCommand`: held by the test that sets it.
 pub(crate) static FAIL_POINT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A database of its own on the server at `MONGODB_URI`, dropped by [`TestDatabase::drop`] when the test succeeds.
-pub(crate) struct TestDatabase {
-    uri: String,
-    name: String,
-    database: Database,
-}
+/// A database of its own.
+pub(crate) struct TestDatabase(TestMongo);
 
 impl TestDatabase {
     pub(crate) async fn new() -> Self {
-        let uri = std::env::var("MONGODB_URI")
-            .expect("these tests need a MongoDB replica set: set MONGODB_URI");
-        let name = format!("definitions-{:016x}", fastrand::u64(..));
-        let database = connect(&uri, "tests", None).await.database(&name);
-        Self {
-            uri,
-            name,
-            database,
-        }
+        Self(TestMongo::new().await.unwrap())
     }
 
     pub(crate) fn database(&self) -> &Database {
-        &self.database
+        self.0.database()
     }
 
     pub(crate) fn documents(&self) -> ConfigDocuments {
-        ConfigDocuments::Mongo(MongoDocuments::new(&self.database))
+        ConfigDocuments::Mongo(MongoDocuments::new(self.database()))
     }
 
     /// The same database as another process sees it, and the commands that this client sends.
     pub(crate) async fn elsewhere(&self) -> Elsewhere {
         let sent = Sent::default();
         let app = format!("app-{:016x}", fastrand::u64(..));
-        let client = connect(&self.uri, &app, Some(&sent)).await;
+        let client = connect(self.0.uri(), &app, Some(&sent)).await;
         Elsewhere {
-            documents: ConfigDocuments::Mongo(MongoDocuments::new(&client.database(&self.name))),
+            documents: ConfigDocuments::Mongo(MongoDocuments::new(&client.database(self.0.name()))),
             app,
             sent,
         }
@@ -59,12 +49,8 @@ impl TestDatabase {
     pub(crate) async fn fail(&self, elsewhere: &Elsewhere, mode: Document, mut data: Document) {
         data.insert("appName", &elsewhere.app);
         let command = doc! { "configureFailPoint": "failCommand", "mode": mode, "data": data };
-        let admin = self.database.client().database("admin");
+        let admin = self.0.client().database("admin");
         admin.run_command(command).await.unwrap();
-    }
-
-    pub(crate) async fn drop(self) {
-        self.database.drop().await.unwrap();
     }
 }
 

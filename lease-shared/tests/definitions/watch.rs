@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use lease_shared::{ConfigDocuments, DefinitionResolver, DefinitionWatch, DirectoryDocuments};
+use lease_shared::definition::{
+    ConfigDocuments, DefinitionResolver, DefinitionWatch, DirectoryDocuments,
+};
 use mongodb::bson::doc;
 
 use crate::support::{Elsewhere, FAIL_POINT, TestDatabase, at, system, unbundled, until, wait};
@@ -39,7 +41,6 @@ async fn changes_in_mongodb_reach_another_client() {
     let elsewhere = mongo.elsewhere().await;
     let (resolver, _watch) = watched(mongo.documents()).await;
     follows(&resolver, &elsewhere).await;
-    mongo.drop().await;
 }
 
 #[tokio::test]
@@ -77,7 +78,6 @@ async fn a_change_drops_only_what_it_bears_on() {
     settled(101).await;
     until(&resolver, Some(1)).await;
     assert_eq!(finds(), 0, "still cached");
-    mongo.drop().await;
 }
 
 #[tokio::test]
@@ -112,7 +112,6 @@ async fn a_lost_change_stream_is_opened_again() {
         .unwrap();
     until(&resolver, None).await;
     follows(&resolver, &writer).await;
-    mongo.drop().await;
 }
 
 #[tokio::test]
@@ -134,7 +133,6 @@ async fn a_standalone_server_is_lived_with() {
         1,
         "asked once"
     );
-    mongo.drop().await;
 }
 
 fn directory(root: &Path) -> ConfigDocuments {

@@ -1,0 +1,64 @@
+//! The names and labels of all metrics. No tenant, project or user is ever a label.
+
+use std::time::Duration;
+
+use metrics::{counter, histogram};
+
+use crate::name::Resource;
+use crate::revocation::RevocationReason;
+
+/// Acquisitions by `resource` and `outcome` (`success`, `busy`, `noop`, `unavailable`).
+pub const ACQUIRE: &str = "vance.lease.acquire";
+/// Seconds from the call of acquire to its answer, by `resource`.
+pub const ACQUIRE_WAIT: &str = "vance.lease.acquire.wait.seconds";
+/// Checks by `resource` and `outcome` (`ok`, `lost`, `unavailable`).
+pub const CHECK: &str = "vance.lease.check";
+/// Checks that came later than half the time to live after the one before, by `resource`: the next may be too late.
+pub const CHECK_LATE: &str = "vance.lease.check.late";
+/// Releases by `resource` and `outcome` (`ok`, `already-released`, `error`).
+pub const RELEASE: &str = "vance.lease.release";
+/// Seconds from a release to the return of its slots, by `resource`.
+pub const RELEASE_TO_FREE: &str = "vance.lease.release.to.free.seconds";
+/// Seconds that leases were held, by `resource`.
+pub const HOLD: &str = "vance.lease.hold.seconds";
+/// Leases taken from their holders, by `reason` (`idle`, `pod`, `revoke`).
+pub const REAP: &str = "vance.lease.reap";
+/// Orphan tokens taken out of counters, by `outcome` (`corrected`).
+pub const RECONCILE: &str = "vance.lease.reconcile";
+
+pub(crate) fn acquired(resource: &Resource, outcome: &'static str, wait: Duration) {
+    let resource = resource.metric_label();
+    counter!(ACQUIRE, "resource" => resource.clone(), "outcome" => outcome).increment(1);
+    if outcome != "noop" {
+        histogram!(ACQUIRE_WAIT, "resource" => resource).record(wait.as_secs_f64());
+    }
+}
+
+pub(crate) fn checked(resource: &str, outcome: &'static str) {
+    counter!(CHECK, "resource" => resource.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn check_late(resource: &str) {
+    counter!(CHECK_LATE, "resource" => resource.to_owned()).increment(1);
+}
+
+pub(crate) fn released(resource: &str, outcome: &'static str) {
+    counter!(RELEASE, "resource" => resource.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn held_for(resource: &str, held: Duration) {
+    histogram!(HOLD, "resource" => resource.to_owned()).record(held.as_secs_f64());
+}
+
+pub(crate) fn slots_free(resource: &str, since_release: Duration) {
+    histogram!(RELEASE_TO_FREE, "resource" => resource.to_owned())
+        .record(since_release.as_secs_f64());
+}
+
+pub(crate) fn reaped(reason: RevocationReason) {
+    counter!(REAP, "reason" => reason.as_str()).increment(1);
+}
+
+pub(crate) fn corrected(orphans: usize) {
+    counter!(RECONCILE, "outcome" => "corrected").increment(orphans as u64);
+}

@@ -1,0 +1,321 @@
+//! Takes back what its holder no longer uses.
+//!
+//! What counts as expired is judged by the server's clock, in the very write that takes the holder, so any number of
+//! reapers may work at once, and one that listed a holder which was used since takes nothing. Two paths lead here: an
+//! acquirer relieves the one counter it found full, and a sweep looks at everything.
+//!
+//! Not done here: orphan tokens of other counters (the reconciler), and the clean-up behind a revocation (handlers).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+use crate::error::OldestHolder;
+use crate::metrics;
+use crate::name::{LeaseToken, LeaseType, PodId};
+use crate::reconciler::is_orphan;
+use crate::revocation::{Revocation, RevocationListener, RevocationReason, SlotReturn};
+use crate::scope::Tenancy;
+use crate::service::wait::Lines;
+use crate::store::documents::{HolderDoc, HolderState, millis_between};
+use crate::store::{LeaseStore, OPERATION, StoreError};
+
+/// How many expired holders a sweep lists at a time.
+const BATCH: i64 = 200;
+/// How many it takes at the same time.
+const AT_ONCE: usize = 8;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Reaper {
+    store: LeaseStore,
+    listener: Arc<dyn RevocationListener>,
+    lines: Lines,
+}
+
+/// What a full counter looks like.
+#[derive(Debug, Clone)]
+pub(crate) struct Diagnosis {
+    pub(crate) in_use: usize,
+    pub(crate) oldest: Option<OldestHolder>,
+    /// How many slots came back while looking.
+    pub(crate) freed: usize,
+    /// When the next of the holders will have expired, if none of them is used until then.
+    pub(crate) next_expiry: Option<Duration>,
+}
+
+/// What one sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Leases revoked because they were idle.
+    pub idle: usize,
+    /// Acquires that never finished, removed.
+    pub stale: usize,
+    /// Revoked commands whose time has run out, finished.
+    pub finished: usize,
+    /// What could not be done, one line each. The next sweep tries again.
+    pub failed: Vec<String>,
+}
+
+impl Reaper {
+    pub(crate) fn new(
+        store: LeaseStore,
+        listener: Arc<dyn RevocationListener>,
+        lines: Lines,
+    ) -> Self {
+        Self {
+            store,
+            listener,
+            lines,
+        }
+    }
+
+    pub(crate) async fn sweep(&self) -> SweepReport {
+        let mut report = SweepReport::default();
+        for state in [
+            HolderState::Pending,
+            HolderState::Held,
+            HolderState::Revoking,
+        ] {
+            self.sweep_state(state, &mut report).await;
+        }
+        report
+    }
+
+    /// Takes all expired holders of one state, a batch at a time, until a batch brings nothing.
+    async fn sweep_state(&self, state: HolderState, report: &mut SweepReport) {
+        loop {
+            let listed = match self.store.expired(state, BATCH, deadline()).await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    report.failed.push(chain(&error));
+                    return;
+                }
+            };
+            let full_batch = listed.len() == BATCH as usize;
+            let taken = futures_util::stream::iter(listed)
+                .map(async |token| self.take_expired(&token, state, deadline()).await)
+                .buffer_unordered(AT_ONCE)
+                .collect::<Vec<_>>()
+                .await;
+            let mut progress = 0;
+            for outcome in taken {
+                match outcome {
+                    Ok(true) => progress += 1,
+                    Ok(false) => {}
+                    Err(error) => report.failed.push(chain(&error)),
+                }
+            }
+            match state {
+                HolderState::Pending => report.stale += progress,
+                HolderState::Held => report.idle += progress,
+                HolderState::Revoking => report.finished += progress,
+            }
+            // REVOKING documents of other types stay, for their handlers; they must not keep this loop going.
+            if progress == 0 || !full_batch {
+                return;
+            }
+        }
+    }
+
+    /// Takes one holder if it is still expired, and gives its slots back if they come back at once. False: it was used,
+    /// released or taken since it was listed.
+    async fn take_expired(
+        &self,
+        token: &LeaseToken,
+        state: HolderState,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        match state {
+            HolderState::Pending => {
+                let taken = self.store.take_stale(token, deadline).await?;
+                self.give_back(token, taken, deadline).await
+            }
+            HolderState::Held => match self.store.revoke_idle(token, deadline).await? {
+                Some(holder) => {
+                    self.revoked(holder, deadline).await?;
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+            HolderState::Revoking => {
+                let taken = self.store.finish_expired_command(token, deadline).await?;
+                self.give_back(token, taken, deadline).await
+            }
+        }
+    }
+
+    /// What follows a revocation. Should this process die in between, the REVOKING document tells others the rest.
+    async fn revoked(&self, holder: HolderDoc, deadline: Instant) -> Result<(), StoreError> {
+        let reason = RevocationReason::Idle;
+        metrics::reaped(reason);
+        tracing::info!(
+            lease.token = %holder.token,
+            lease.resource = holder.resource,
+            tenant.id = holder.tenant_id,
+            idle.seconds = holder.idle_millis() / 1000,
+            "revoked an idle lease"
+        );
+        if holder.lease_type == LeaseType::command() {
+            let taken = self
+                .store
+                .finish_expired_command(&holder.token, deadline)
+                .await?;
+            return self
+                .give_back(&holder.token, taken, deadline)
+                .await
+                .map(drop);
+        }
+        let returned = match holder.slot_return {
+            SlotReturn::AtOnce => self.unbook(&holder.token, &holder.levels, deadline).await,
+            SlotReturn::AfterCleanup => Ok(()),
+        };
+        match revocation(holder, reason) {
+            Ok(revocation) => self.listener.revoked(revocation),
+            Err(problem) => {
+                tracing::warn!(problem, "a revoked holder cannot be handed to its handler")
+            }
+        }
+        returned
+    }
+
+    async fn give_back(
+        &self,
+        token: &LeaseToken,
+        taken: Option<Vec<String>>,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let Some(keys) = taken else {
+            return Ok(false);
+        };
+        self.unbook(token, &keys, deadline).await?;
+        Ok(true)
+    }
+
+    async fn unbook(
+        &self,
+        token: &LeaseToken,
+        keys: &[String],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        self.store.unbook(token, keys, deadline).await?;
+        self.lines.call(keys);
+        Ok(())
+    }
+
+    /// Looks at one counter that was found full: says who holds it, and frees what nobody holds any more. The tokens are
+    /// read first and their holders afterwards, for in the other order a holder that came in between looks like none.
+    pub(crate) async fn relieve(
+        &self,
+        key: &str,
+        deadline: Instant,
+    ) -> Result<Diagnosis, StoreError> {
+        let tokens = match self.store.counter(key, deadline).await? {
+            Some(counter) => counter.tokens,
+            // Removed meanwhile, so there is room.
+            None => Vec::new(),
+        };
+        let mut holders = HashMap::new();
+        let mut unreadable = 0;
+        for holder in self.store.holders_of(&tokens, deadline).await? {
+            match holder {
+                Ok(holder) => {
+                    holders.insert(holder.token.to_string(), holder);
+                }
+                Err(problem) => {
+                    tracing::warn!(problem, "a holder cannot be read");
+                    unreadable += 1;
+                }
+            }
+        }
+        let mut freed = 0;
+        // With an unreadable holder among them it is not known which tokens are orphans, so none is taken for one.
+        if unreadable == 0 {
+            let orphan = |token: &&String| is_orphan(holders.get(*token).map(HolderDoc::standing));
+            let orphans: Vec<&str> = tokens.iter().filter(orphan).map(String::as_str).collect();
+            if !orphans.is_empty() && self.store.unbook_orphans(key, &orphans, deadline).await? {
+                metrics::corrected(orphans.len());
+                freed += orphans.len();
+            }
+        }
+        for holder in holders
+            .values()
+            .filter(|holder| holder.millis_to_expiry() < 0)
+        {
+            match self
+                .take_expired(&holder.token, holder.state, deadline)
+                .await
+            {
+                Ok(true) => freed += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, lease.token = %holder.token, "could not reap an idle lease")
+                }
+            }
+        }
+        let next = holders
+            .values()
+            .map(HolderDoc::millis_to_expiry)
+            .filter(|millis| *millis >= 0)
+            .min();
+        Ok(Diagnosis {
+            in_use: tokens.len(),
+            oldest: oldest(holders.into_values()),
+            freed,
+            next_expiry: next
+                .and_then(|millis| Some(Duration::from_millis(u64::try_from(millis).ok()?))),
+        })
+    }
+}
+
+fn oldest(holders: impl Iterator<Item = HolderDoc>) -> Option<OldestHolder> {
+    let holder = holders.min_by_key(|holder| holder.acquired_at.unwrap_or(holder.created_at))?;
+    let since = holder.acquired_at.unwrap_or(holder.created_at);
+    let held_for = u64::try_from(millis_between(since, holder.now)).unwrap_or(0);
+    Some(OldestHolder {
+        token: holder.token,
+        holder_ref: holder.holder_ref,
+        tenant: holder.tenant_id,
+        project: holder.project_id,
+        user: holder.user_id,
+        held_for: Duration::from_millis(held_for),
+    })
+}
+
+fn revocation(holder: HolderDoc, reason: RevocationReason) -> Result<Revocation, String> {
+    let problem = |error: crate::name::InvalidName| format!("holder {}: {error}", holder.token);
+    Ok(Revocation {
+        tenancy: Tenancy::new(&holder.tenant_id, &holder.project_id, &holder.user_id)
+            .map_err(problem)?,
+        pod: holder
+            .pod
+            .as_ref()
+            .map(PodId::new)
+            .transpose()
+            .map_err(problem)?,
+        token: holder.token,
+        lease_type: holder.lease_type,
+        reason,
+        holder_ref: holder.holder_ref,
+        pod_bound: holder.pod_bound,
+        payload: holder.payload,
+    })
+}
+
+fn deadline() -> Instant {
+    Instant::now() + OPERATION
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,540 @@
+//! The lease service: where consumers acquire.
+
+pub(crate) mod attempt;
+mod release;
+pub(crate) mod wait;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mongodb::Database;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use crate::definition::{
+    ConfigDocuments, DefinitionResolver, DefinitionWatch, LeaseDefinition, MongoDocuments,
+    ResolveError,
+};
+use crate::error::{AcquireError, Busy, InvalidRequest, Unavailable};
+use crate::lease::Lease;
+use crate::level::WaitMs;
+use crate::metrics;
+use crate::name::{InvalidName, LeaseType, Resource};
+use crate::reaper::{Diagnosis, Reaper, SweepReport};
+use crate::reconciler::Reconciler;
+use crate::request::{LeaseRef, LeaseRequest};
+use crate::revocation::{KnownTypes, RevocationListener, SlotReturn};
+use crate::store::{LeaseStore, OPERATION, StoreError};
+use crate::view::LeaseViews;
+use attempt::{Attempt, Plan};
+use wait::{Lines, Pauses};
+
+/// How much longer than its wait an acquire may take to answer.
+const GRACE: Duration = Duration::from_millis(4900);
+
+/// Acquires leases, and reaps what it finds expired on the way. Cheap to clone; clones are one service.
+///
+/// ```no_run
+/// use lease_shared::{LeaseRef, LeaseRequest, LeaseService, LeaseType, Tenancy, connect};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = connect("mongodb://127.0.0.1:27017").await?.database("lease");
+/// let leases = LeaseService::builder(database).start().await?;
+///
+/// let request = LeaseRequest::builder()
+///     .lease_type(LeaseType::command())
+///     .lease(LeaseRef::named("tex")?)
+///     .tenancy(Tenancy::new("acme", "thesis", "ada")?)
+///     .holder_ref("process-17")
+///     .build();
+/// let lease = leases.acquire(request).await?;
+/// lease.check().await?; // before every use of the resource
+/// lease.release().await?;
+/// leases.close().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LeaseService {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: LeaseStore,
+    resolver: DefinitionResolver,
+    /// Ends with the service. Should it die, definitions change by age alone.
+    _watch: Option<DefinitionWatch>,
+    listener: Arc<dyn RevocationListener>,
+    reaper: Reaper,
+    lines: Lines,
+    /// What goes on after its caller has its answer, or has gone: undoing and unbooking.
+    background: TaskTracker,
+    runtime: Handle,
+}
+
+#[bon::bon]
+impl LeaseService {
+    /// A service on one database, which all processes that share resources must use.
+    ///
+    /// Creates the indexes it needs. The database's own read preference and write concern do not matter: reads go to the
+    /// primary and writes ask for a majority, whatever the URI says.
+    ///
+    /// # Errors
+    /// The store cannot be reached, or refuses the indexes.
+    #[builder(start_fn = builder, finish_fn = start)]
+    pub async fn new(
+        #[builder(start_fn)] database: Database,
+        /// Where definition documents live; the same database unless said otherwise.
+        documents: Option<ConfigDocuments>,
+        /// Which lease types there are besides `command`, and who is told of revocations.
+        #[builder(default = Arc::new(KnownTypes::new()))]
+        listener: Arc<dyn RevocationListener>,
+        /// Follow changes of the definition documents, so that a cached definition is dropped at once and not only
+        /// when it is 60 s old. Costs one change stream or one directory watch.
+        #[builder(default = true)]
+        follow_changes: bool,
+    ) -> Result<Self, StoreError> {
+        let documents =
+            documents.unwrap_or_else(|| ConfigDocuments::Mongo(MongoDocuments::new(&database)));
+        let store = LeaseStore::new(database);
+        store.prepare().await?;
+        let resolver = DefinitionResolver::new(documents);
+        let lines = Lines::default();
+        let inner = Inner {
+            reaper: Reaper::new(store.clone(), Arc::clone(&listener), lines.clone()),
+            store,
+            _watch: follow_changes.then(|| resolver.watch()),
+            resolver,
+            listener,
+            lines,
+            background: TaskTracker::new(),
+            runtime: Handle::current(),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+}
+
+impl LeaseService {
+    /// Acquires a lease, waiting as long as the definition or the request says.
+    ///
+    /// Answers by the end of the wait plus five seconds, whatever the store does. A definition that caps nothing, or a
+    /// request without one, gives a NOOP lease without any traffic.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says what to do next. After an error nothing is held.
+    ///
+    /// # Cancellation
+    /// The future may be dropped at any point. An attempt under way finishes in the background and is undone there.
+    pub async fn acquire(&self, request: LeaseRequest) -> Result<Lease, AcquireError> {
+        let started = Instant::now();
+        let result = self.acquire_since(&request, started).await;
+        let resource = match &result {
+            Ok(lease) => lease.resource().cloned(),
+            Err(AcquireError::Busy(busy)) => Some(busy.resource.clone()),
+            Err(_) => match &request.lease {
+                LeaseRef::Named(name) => Some(Resource::from(name)),
+                LeaseRef::Inline(_) | LeaseRef::None => None,
+            },
+        };
+        let outcome = match &result {
+            Ok(lease) if lease.is_noop() => "noop",
+            Ok(_) => "success",
+            Err(AcquireError::Busy(_)) => "busy",
+            Err(_) => "unavailable",
+        };
+        if let Some(resource) = resource {
+            metrics::acquired(&resource, outcome, started.elapsed());
+        }
+        result
+    }
+
+    async fn acquire_since(
+        &self,
+        request: &LeaseRequest,
+        started: Instant,
+    ) -> Result<Lease, AcquireError> {
+        let slot_return = self.check(request)?;
+        let definition = match self.definition(request).await? {
+            Some(definition) => definition,
+            None => return Ok(Lease::noop(None)),
+        };
+        let wait = request
+            .wait
+            .unwrap_or_else(|| definition.wait.as_duration());
+        let plan = Plan::new(request, definition, slot_return);
+        let acquisition = Acquisition {
+            leases: self,
+            request,
+            slot_return,
+            started,
+            wait_ends: started + wait,
+            answer_by: started + wait + GRACE,
+        };
+        acquisition.run(plan).await
+    }
+
+    /// What can be refused without any traffic.
+    fn check(&self, request: &LeaseRequest) -> Result<SlotReturn, AcquireError> {
+        let slot_return = if request.lease_type == LeaseType::command() {
+            // The command may run on until its wrapper has ended it, so its slot stays booked until then.
+            SlotReturn::AfterCleanup
+        } else {
+            let known = self.inner.listener.slot_return(&request.lease_type);
+            known.ok_or_else(|| AcquireError::UnknownType(request.lease_type.clone()))?
+        };
+        if let Some(wait) = request
+            .wait
+            .filter(|wait| *wait > Duration::from_millis(WaitMs::MAX.into()))
+        {
+            return Err(InvalidRequest::WaitTooLong(wait).into());
+        }
+        if request.pod_bound && request.pod.is_none() {
+            return Err(InvalidRequest::PodMissing.into());
+        }
+        if request.holder_ref.len() > 256 || request.holder_ref.chars().any(char::is_control) {
+            let rule = "must be at most 256 bytes without control characters";
+            let name = InvalidName::new("holder ref", &request.holder_ref, rule);
+            return Err(InvalidRequest::Name(name).into());
+        }
+        Ok(slot_return)
+    }
+
+    /// The definition as it is now; nothing if the request is for no lease.
+    async fn definition(
+        &self,
+        request: &LeaseRequest,
+    ) -> Result<Option<Arc<LeaseDefinition>>, AcquireError> {
+        let name = match &request.lease {
+            LeaseRef::None => return Ok(None),
+            LeaseRef::Inline(inline) => {
+                return Ok(Some(Arc::new(inline.resolve(&request.tenancy))));
+            }
+            LeaseRef::Named(name) => name,
+        };
+        match self.inner.resolver.resolve(&request.tenancy, name).await {
+            Ok(definition) => Ok(Some(definition)),
+            Err(ResolveError::Undefined {
+                name,
+                tenant,
+                project,
+            }) => Err(AcquireError::Undefined {
+                name,
+                tenant,
+                project,
+            }),
+            Err(ResolveError::Broken(error)) => Err(AcquireError::Unavailable(error.into())),
+            Err(ResolveError::Unavailable(error)) => Err(AcquireError::Unavailable(error.into())),
+        }
+    }
+
+    /// Acquires, works, releases: also when the work fails. A release that fails is left to the background and the
+    /// time to live.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops the work, and releases the lease in the background.
+    pub async fn with_lease<T>(
+        &self,
+        request: LeaseRequest,
+        work: impl AsyncFnOnce(&Lease) -> T,
+    ) -> Result<T, AcquireError> {
+        let lease = self.acquire(request).await?;
+        let result = work(&lease).await;
+        if let Err(error) = lease.release().await {
+            tracing::warn!(%error, "could not release a lease whose work is done");
+        }
+        Ok(result)
+    }
+
+    /// One round over everything that has expired: idle leases are revoked, acquires that never finished removed,
+    /// revoked commands finished. Any number of processes may sweep at once.
+    pub async fn sweep(&self) -> SweepReport {
+        self.inner.reaper.sweep().await
+    }
+
+    /// Frees what no holder books.
+    pub fn reconciler(&self) -> Reconciler {
+        Reconciler::of(self.inner.store.clone(), self.inner.lines.clone())
+    }
+
+    /// Reads holders and counters for people.
+    pub fn views(&self) -> LeaseViews {
+        LeaseViews::of(self.inner.store.clone())
+    }
+
+    /// The definitions, and the documents behind them.
+    pub fn definitions(&self) -> &DefinitionResolver {
+        &self.inner.resolver
+    }
+
+    /// Waits until everything that goes on in the background has ended: undoing of acquires that nobody waits for any
+    /// more, and unbooking after releases. Gives up after ten seconds, for the next sweep finds what is left.
+    pub async fn close(&self) {
+        self.inner.background.close();
+        let ended =
+            tokio::time::timeout(Duration::from_secs(10), self.inner.background.wait()).await;
+        if ended.is_err() {
+            tracing::warn!("some slots could not be given back in time; the next sweep frees them");
+        }
+        self.inner.background.reopen();
+    }
+
+    /// The failpoints of this service.
+    #[cfg(feature = "testing")]
+    pub fn failpoints(&self) -> &crate::failpoint::Failpoints {
+        &self.inner.store.failpoints
+    }
+}
+
+impl Inner {
+    /// Runs to its end even if nobody waits for it.
+    fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        self.background.spawn_on(work, &self.runtime);
+    }
+}
+
+/// One call of acquire.
+struct Acquisition<'a> {
+    leases: &'a LeaseService,
+    request: &'a LeaseRequest,
+    slot_return: SlotReturn,
+    started: Instant,
+    wait_ends: Instant,
+    answer_by: Instant,
+}
+
+impl Acquisition<'_> {
+    async fn run(&self, plan: Plan) -> Result<Lease, AcquireError> {
+        if plan.funnel.is_empty() {
+            return Ok(Lease::noop(Some(plan.definition.resource.clone())));
+        }
+        // Who comes when others of this process already wait stands behind them, unless it will not wait at all.
+        let waits = self.wait_ends > self.started;
+        if let Some(step) = self
+            .lines()
+            .first_with_waiters(&plan.keys)
+            .filter(|_| waits)
+        {
+            return self.wait(Arc::new(plan), step, None).await;
+        }
+        let plan = Arc::new(plan);
+        loop {
+            match self
+                .attempt(&plan)
+                .await
+                .map_err(AcquireError::Unavailable)?
+            {
+                Attempt::Held(lease) => return Ok(lease),
+                Attempt::Full(step) => {
+                    let diagnosis = self.relieve(&plan, step).await;
+                    match diagnosis {
+                        Ok(diagnosis) if diagnosis.freed > 0 && Instant::now() < self.answer_by => {
+                        }
+                        diagnosis if waits => return self.wait(plan, step, diagnosis.ok()).await,
+                        diagnosis => return Err(self.busy(&plan, step, diagnosis.ok())),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits in line for the counter of `step`, and for whichever is found full later.
+    async fn wait(
+        &self,
+        mut plan: Arc<Plan>,
+        mut step: usize,
+        mut diagnosis: Option<Diagnosis>,
+    ) -> Result<Lease, AcquireError> {
+        let mut place = self.join(&plan, step);
+        let mut pauses = Pauses::new();
+        let mut relieve_at = Instant::now() + next_relief(diagnosis.as_ref());
+        // Set while the store's last word to this waiter was an error. A waiter rides out an outage: its place in line
+        // would be lost, and the store may be back long before its wait ends.
+        let mut outage: Option<Unavailable> = None;
+        if let Some(diagnosis) = &diagnosis {
+            self.tell(&plan, step, diagnosis);
+        }
+        loop {
+            let pause = async {
+                match place.is_active() {
+                    true => tokio::time::sleep(pauses.next()).await,
+                    false => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = place.called() => {}
+                () = pause => {}
+                () = tokio::time::sleep_until(self.wait_ends) => break,
+            }
+            if !place.is_active() {
+                continue;
+            }
+            match self.poll(&mut plan).await {
+                Err(Stop::Answer(answer)) => return *answer,
+                Err(Stop::Store(error)) => outage = Some(error),
+                Ok(Polled::Room) => match self.attempt(&plan).await {
+                    Ok(Attempt::Held(lease)) => return Ok(lease),
+                    Ok(Attempt::Full(full)) => {
+                        outage = None;
+                        step = full;
+                    }
+                    Err(error) => outage = Some(error),
+                },
+                Ok(Polled::Full(full)) => {
+                    outage = None;
+                    step = full;
+                }
+            }
+            if place.key() != plan.keys[step] {
+                place = self.join(&plan, step);
+                relieve_at = Instant::now();
+                diagnosis = None;
+            }
+            // One of the line looks for what has expired since, so that a wait ends even where nobody sweeps.
+            if outage.is_none() && Instant::now() >= relieve_at && place.position() == 0 {
+                if let Ok(found) = self.relieve(&plan, step).await {
+                    relieve_at = Instant::now() + next_relief(Some(&found));
+                    self.tell(&plan, step, &found);
+                    if found.freed > 0 {
+                        self.lines().call(std::slice::from_ref(&plan.keys[step]));
+                    }
+                    diagnosis = Some(found);
+                }
+            }
+        }
+        if let Some(error) = outage {
+            return Err(AcquireError::Unavailable(error));
+        }
+        // The last word: what expired during the wait may still make room.
+        match self.relieve(&plan, step).await {
+            Ok(found) if found.freed > 0 => {
+                if let Ok(Attempt::Held(lease)) = self.attempt(&plan).await {
+                    return Ok(lease);
+                }
+                diagnosis = Some(found);
+            }
+            Ok(found) => diagnosis = Some(found),
+            Err(error) if diagnosis.is_none() => {
+                return Err(AcquireError::Unavailable(error.into()));
+            }
+            Err(_) => {}
+        }
+        Err(self.busy(&plan, step, diagnosis))
+    }
+
+    /// One look at the counters, under the definition as it is by now: a cap that was changed during a long wait counts.
+    async fn poll(&self, plan: &mut Arc<Plan>) -> Result<Polled, Stop> {
+        let definition = match self.leases.definition(self.request).await {
+            Ok(Some(definition)) => definition,
+            Ok(None) => return Err(Stop::Answer(Box::new(Ok(Lease::noop(None))))),
+            Err(AcquireError::Unavailable(error)) => return Err(Stop::Store(error)),
+            Err(error) => return Err(Stop::Answer(Box::new(Err(error)))),
+        };
+        if definition != plan.definition {
+            *plan = Arc::new(Plan::new(self.request, definition, self.slot_return));
+            if plan.funnel.is_empty() {
+                let noop = Lease::noop(Some(plan.definition.resource.clone()));
+                return Err(Stop::Answer(Box::new(Ok(noop))));
+            }
+        }
+        let deadline = self.deadline();
+        let full = self
+            .leases
+            .inner
+            .store
+            .first_full(&plan.funnel, deadline)
+            .await;
+        match full.map_err(|error| Stop::Store(error.into()))? {
+            Some(step) => Ok(Polled::Full(step)),
+            None => Ok(Polled::Room),
+        }
+    }
+
+    /// One attempt, in a task of its own: it finishes even if the caller goes, and a lease that nobody takes is
+    /// released by its drop.
+    async fn attempt(&self, plan: &Arc<Plan>) -> Result<Attempt, Unavailable> {
+        let inner = &self.leases.inner;
+        let attempt = attempt::attempt(Arc::clone(inner), Arc::clone(plan), self.deadline());
+        match inner.background.spawn(attempt).await {
+            Ok(attempt) => attempt,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is being shut down.
+                Err(_) => Err(Unavailable::Ending),
+            },
+        }
+    }
+
+    async fn relieve(&self, plan: &Plan, step: usize) -> Result<Diagnosis, StoreError> {
+        self.leases
+            .inner
+            .reaper
+            .relieve(&plan.keys[step], self.deadline())
+            .await
+    }
+
+    fn deadline(&self) -> Instant {
+        (Instant::now() + OPERATION).min(self.answer_by)
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.leases.inner.lines
+    }
+
+    fn join(&self, plan: &Plan, step: usize) -> wait::Place {
+        self.lines()
+            .join(&plan.keys[step], plan.funnel.steps()[step].cap.get())
+    }
+
+    fn tell(&self, plan: &Plan, step: usize, diagnosis: &Diagnosis) {
+        if let Some(on_busy) = &self.request.on_busy {
+            on_busy(&self.diagnosed(plan, step, Some(diagnosis.clone())));
+        }
+    }
+
+    fn busy(&self, plan: &Plan, step: usize, diagnosis: Option<Diagnosis>) -> AcquireError {
+        AcquireError::Busy(Box::new(self.diagnosed(plan, step, diagnosis)))
+    }
+
+    fn diagnosed(&self, plan: &Plan, step: usize, diagnosis: Option<Diagnosis>) -> Busy {
+        let step = &plan.funnel.steps()[step];
+        Busy {
+            resource: step.key.resource().clone(),
+            level: step.key.level(),
+            scope: step.key.scope().clone(),
+            // Full is what the attempt or the poll found; without a diagnosis that is all there is to say.
+            in_use: diagnosis
+                .as_ref()
+                .map_or(step.cap.get().into(), |diagnosis| diagnosis.in_use),
+            cap: step.cap.get(),
+            oldest: diagnosis.and_then(|diagnosis| diagnosis.oldest),
+            waited: self.started.elapsed(),
+            asker: self.request.tenancy.clone(),
+        }
+    }
+}
+
+enum Polled {
+    Room,
+    Full(usize),
+}
+
+/// Why a poll ends, besides its answer.
+enum Stop {
+    /// The store or a document failed: the waiter goes on.
+    Store(Unavailable),
+    /// The definition changed so that the acquire has its answer.
+    Answer(Box<Result<Lease, AcquireError>>),
+}
+
+/// When to look again for what has expired: when the first of the holders will have, but within 1 to 10 seconds.
+fn next_relief(diagnosis: Option<&Diagnosis>) -> Duration {
+    let next = diagnosis
+        .and_then(|diagnosis| diagnosis.next_expiry)
+        .unwrap_or(Duration::MAX);
+    next.clamp(Duration::from_secs(1), Duration::from_secs(10))
+}

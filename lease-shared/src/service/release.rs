@@ -1,0 +1,141 @@
+//! Check and release by token: what a [`crate::Lease`] does, and what a shell does with the token it was given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Inner, LeaseService};
+use crate::error::{CheckError, Lost};
+use crate::lease::Release;
+use crate::metrics;
+use crate::name::LeaseToken;
+use crate::store::documents::HolderState;
+use crate::store::{Acknowledge, OPERATION, StoreError, until_known};
+
+impl LeaseService {
+    /// Checks a lease that was acquired elsewhere; see [`crate::Lease::check`].
+    pub async fn check_token(&self, token: &LeaseToken) -> Result<(), CheckError> {
+        self.inner.check(token).await
+    }
+
+    /// Releases a lease that was acquired elsewhere; see [`crate::Lease::release`].
+    pub async fn release_token(&self, token: &LeaseToken) -> Result<Release, StoreError> {
+        self.inner.release(token, None).await
+    }
+}
+
+impl Inner {
+    /// One conditional write. Only when it says no is the reason looked up.
+    pub(crate) async fn check(&self, token: &LeaseToken) -> Result<(), CheckError> {
+        let deadline = Instant::now() + OPERATION;
+        let touch = || self.store.touch(token, deadline);
+        self.still_held(token, touch, deadline).await
+    }
+
+    /// Runs a conditional write whose filter is "still held", until its outcome is known.
+    pub(crate) async fn still_held<F>(
+        &self,
+        token: &LeaseToken,
+        write: impl FnMut() -> F,
+        deadline: Instant,
+    ) -> Result<(), CheckError>
+    where
+        F: Future<Output = Result<bool, StoreError>>,
+    {
+        let answer = until_known(deadline, write)
+            .await
+            .map_err(CheckError::Unavailable)?;
+        if answer.value {
+            Ok(())
+        } else {
+            Err(CheckError::Lost(self.lost(token, deadline).await))
+        }
+    }
+
+    /// Why the lease is lost, as far as the store still knows. That it is lost is certain.
+    async fn lost(&self, token: &LeaseToken, deadline: Instant) -> Lost {
+        let holder = self.store.holder(token, deadline).await.ok().flatten();
+        let holder = holder.filter(|holder| holder.state == HolderState::Revoking);
+        let millis = |millis: i64| Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        Lost {
+            token: token.clone(),
+            reason: holder
+                .as_ref()
+                .and_then(|holder| Some(holder.revocation.as_ref()?.reason)),
+            last_seen: holder.as_ref().map(|holder| millis(holder.idle_millis())),
+            ttl: holder.as_ref().map(|holder| millis(holder.ttl_millis())),
+        }
+    }
+
+    /// Releases in a task of its own, which goes on if the caller does not wait for it.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        token: &LeaseToken,
+        keys: Option<Vec<String>>,
+    ) -> Result<Release, StoreError> {
+        let (inner, token) = (Arc::clone(self), token.clone());
+        let release = async move { inner.release_now(token, keys).await };
+        match self.background.spawn_on(release, &self.runtime).await {
+            Ok(released) => released,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(StoreError::malformed("release", "the process is ending")),
+            },
+        }
+    }
+
+    async fn release_now(
+        self: Arc<Self>,
+        token: LeaseToken,
+        keys: Option<Vec<String>>,
+    ) -> Result<Release, StoreError> {
+        let deadline = Instant::now() + OPERATION;
+        let store = &self.store;
+        let take = || store.take(&token, Acknowledge::Majority, deadline);
+        let taken = until_known(deadline, take).await?;
+        if let Some(keys) = taken.value {
+            self.slots_back(token, keys);
+            return Ok(Release::Released);
+        }
+        // A command that was revoked keeps its slot until its wrapper says that it has ended, which is now.
+        let finish = || store.finish_ended_command(&token, deadline);
+        if let Some(keys) = until_known(deadline, finish).await?.value {
+            self.slots_back(token, keys);
+            return Ok(Release::AlreadyReleased);
+        }
+        if taken.sent_before && store.holder(&token, deadline).await?.is_none() {
+            // The first sending may have been the one that removed it. A document that is still there is being revoked,
+            // and its slots are the revocation's to return.
+            if let Some(keys) = keys {
+                self.slots_back(token, keys);
+            }
+            return Ok(Release::Released);
+        }
+        Ok(Release::AlreadyReleased)
+    }
+
+    /// Best effort, for a lease whose handle is gone. Its time to live is the guarantee.
+    pub(crate) fn release_dropped(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>) {
+        let inner = Arc::clone(self);
+        self.spawn(async move {
+            if let Err(error) = inner.release_now(token.clone(), Some(keys)).await {
+                tracing::warn!(%error, lease.token = %token, "could not release a dropped lease; it will expire");
+            }
+        });
+    }
+
+    fn slots_back(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>) {
+        let inner = Arc::clone(self);
+        let released = Instant::now();
+        self.spawn(async move {
+            inner.unbook_all(&token, &keys).await;
+            if let Some(key) = keys
+                .first()
+                .and_then(|key| key.parse::<crate::scope::CounterKey>().ok())
+            {
+                metrics::slots_free(&key.resource().metric_label(), released.elapsed());
+            }
+        });
+    }
+}

@@ -1,0 +1,217 @@
+//! The two collections behind every lease, one conditional command per function.
+//!
+//! Every write that matters asks for a majority and the journal, every read goes to the primary whatever the URI says
+//! (tokens read from one node and holders from a lagging one over-admit), and all times are the server's. A time-out or
+//! a dropped connection means that the outcome is unknown, never that the command failed.
+
+pub(crate) mod counters;
+pub(crate) mod documents;
+pub(crate) mod holders;
+mod outcome;
+
+use std::future::Future;
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::options::{
+    ClientOptions, CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
+};
+use mongodb::{Client, Collection, Database, IndexModel};
+use tokio::time::Instant;
+
+pub use outcome::StoreError;
+use outcome::{Cause, check_reply};
+
+use crate::failpoint::{Failpoints, Phase};
+
+/// The time that one attempt, poll, check or release has, whatever the server does.
+pub(crate) const OPERATION: Duration = Duration::from_millis(4500);
+
+/// Connects to MongoDB with the time limits that leases need: without them a paused server blocks a call for 17 to 26
+/// seconds. What the URI says of time-outs and pool size is overridden; who it names and how it signs in is not.
+///
+/// # Errors
+/// A URI that does not parse or does not resolve. No connection is made yet.
+pub async fn connect(uri: &str) -> Result<Client, StoreError> {
+    let build = async {
+        let mut options = ClientOptions::parse(uri).await?;
+        apply_time_limits(&mut options);
+        Client::with_options(options)
+    };
+    build
+        .await
+        .map_err(|error| StoreError::driver("read the MongoDB URI", error))
+}
+
+/// The time limits of [`connect`], for those who build the driver's options themselves.
+pub fn apply_time_limits(options: &mut ClientOptions) {
+    options.server_selection_timeout = Some(Duration::from_millis(2000));
+    options.connect_timeout = Some(Duration::from_millis(1000));
+    options.heartbeat_freq = Some(Duration::from_millis(1000));
+    options.max_pool_size = Some(options.max_pool_size.unwrap_or(0).max(100));
+    // A URI may say w:1; nothing here relies on the client's default, but what others write beside us might.
+    options.write_concern = Some(majority());
+    options.selection_criteria = Some(primary());
+}
+
+fn majority() -> WriteConcern {
+    WriteConcern::builder()
+        .w(mongodb::options::Acknowledgment::Majority)
+        .journal(true)
+        .w_timeout(Duration::from_secs(4))
+        .build()
+}
+
+fn primary() -> SelectionCriteria {
+    SelectionCriteria::ReadPreference(ReadPreference::Primary)
+}
+
+/// How sure an answer must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Acknowledge {
+    /// It must survive a failover: a majority has it in its journal.
+    Majority,
+    /// Losing it is harmless: something later covers it or finds what it left.
+    Primary,
+}
+
+impl Acknowledge {
+    fn write_concern(self) -> Document {
+        match self {
+            Self::Majority => doc! { "w": "majority", "j": true, "wtimeout": 4000 },
+            Self::Primary => doc! { "w": 1 },
+        }
+    }
+}
+
+/// Access to the lease collections of one database.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseStore {
+    database: Database,
+    pub(crate) failpoints: Failpoints,
+}
+
+impl LeaseStore {
+    pub(crate) fn new(database: Database) -> Self {
+        Self {
+            database,
+            failpoints: Failpoints::default(),
+        }
+    }
+
+    /// Creates what the queries need. There is deliberately no TTL index: a document that the server deletes by
+    /// itself would leave its bookings behind.
+    pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
+        let index = |keys| IndexModel::builder().keys(keys).build();
+        let indexes = [
+            index(doc! { "state": 1, "ttlSeconds": 1, "lastSeenAt": 1 }),
+            index(doc! { "levels": 1 }),
+            index(doc! { "tenantId": 1, "state": 1 }),
+        ];
+        let deadline = Instant::now() + OPERATION;
+        self.step("create indexes", deadline, async {
+            self.holders().create_indexes(indexes).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn holders(&self) -> Collection<Document> {
+        self.collection(documents::HOLDERS)
+    }
+
+    fn counters(&self) -> Collection<Document> {
+        self.collection(documents::COUNTERS)
+    }
+
+    fn collection(&self, name: &str) -> Collection<Document> {
+        let options = CollectionOptions::builder()
+            .selection_criteria(primary())
+            .read_concern(ReadConcern::local())
+            .write_concern(majority())
+            .build();
+        self.database.collection_with_options(name, options)
+    }
+
+    /// One `update` command, its statements in order, stopping at the first that fails.
+    async fn update(
+        &self,
+        step: &'static str,
+        deadline: Instant,
+        collection: &str,
+        statements: Vec<Document>,
+        acknowledge: Acknowledge,
+    ) -> Result<Document, StoreError> {
+        let command = doc! {
+            "update": collection,
+            "ordered": true,
+            "updates": statements,
+            "writeConcern": acknowledge.write_concern(),
+            "maxTimeMS": 4000,
+        };
+        self.command(step, deadline, command).await
+    }
+
+    /// Runs a write command. The driver neither retries it nor adds a write concern, and answers `Ok` with errors
+    /// inside, so those are looked at here.
+    async fn command(
+        &self,
+        step: &'static str,
+        deadline: Instant,
+        command: Document,
+    ) -> Result<Document, StoreError> {
+        self.step(step, deadline, async {
+            let run = self.database.run_command(command);
+            check_reply(run.selection_criteria(primary()).await?)
+        })
+        .await
+    }
+
+    /// One round trip: bounded by the deadline, named in its error, and framed by the failpoints of the crash tests.
+    async fn step<T>(
+        &self,
+        step: &'static str,
+        deadline: Instant,
+        round_trip: impl Future<Output = Result<T, Cause>>,
+    ) -> Result<T, StoreError> {
+        self.failpoints.reached(step, Phase::Before).await;
+        let answer = match tokio::time::timeout_at(deadline, round_trip).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Cause::Deadline),
+        };
+        self.failpoints.reached(step, Phase::After).await;
+        answer.map_err(|cause| StoreError::new(step, cause))
+    }
+}
+
+/// A result, and whether an earlier sending of the same command may also have been applied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer<T> {
+    pub(crate) value: T,
+    pub(crate) sent_before: bool,
+}
+
+/// Sends an idempotent command until its outcome is known, the store says something that another try cannot change, or
+/// the deadline is near.
+pub(crate) async fn until_known<T, F>(
+    deadline: Instant,
+    mut send: impl FnMut() -> F,
+) -> Result<Answer<T>, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut pause = Duration::from_millis(25);
+    let mut sent_before = false;
+    loop {
+        match send().await {
+            Ok(value) => return Ok(Answer { value, sent_before }),
+            Err(error) if error.is_transient() && Instant::now() + pause < deadline => {
+                tracing::debug!(%error, "outcome unknown, sending again");
+                sent_before = true;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_millis(400));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The shape of what is stored. Collection and field names that queries use appear here and in the two files beside.
+
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use serde::{Deserialize, Serialize};
+
+use crate::level::{Level, TtlSeconds};
+use crate::name::{LeaseToken, LeaseType};
+use crate::revocation::RevocationReason;
+
+pub(crate) const COUNTERS: &str = "resource_lease_counters";
+pub(crate) const HOLDERS: &str = "resource_lease_holders";
+
+/// Where a lease stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum HolderState {
+    /// Being acquired; nothing is promised yet.
+    Pending,
+    /// Held: its holder may use the resource as long as a check says so.
+    Held,
+    /// Taken from its holder; what the resource needs for its end is still to be done.
+    Revoking,
+}
+
+impl HolderState {
+    /// The state as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Held => "HELD",
+            Self::Revoking => "REVOKING",
+        }
+    }
+}
+
+impl From<HolderState> for Bson {
+    fn from(state: HolderState) -> Self {
+        Self::String(state.as_str().to_owned())
+    }
+}
+
+/// When the slot of a revoked lease can be booked by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum SlotReturn {
+    /// Right away: a second user beside the remains of the first does no harm.
+    AtOnce,
+    /// When the handler is done: the resource is exclusive.
+    AfterCleanup,
+}
+
+impl SlotReturn {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::AtOnce => "AT_ONCE",
+            Self::AfterCleanup => "AFTER_CLEANUP",
+        }
+    }
+}
+
+/// One lease, as stored, and the server's clock at the time of reading.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HolderDoc {
+    #[serde(rename = "_id")]
+    pub(crate) token: LeaseToken,
+    pub(crate) lease: String,
+    pub(crate) resource: String,
+    #[serde(rename = "type")]
+    pub(crate) lease_type: LeaseType,
+    pub(crate) state: HolderState,
+    pub(crate) levels: Vec<String>,
+    pub(crate) tenant_id: String,
+    pub(crate) project_id: String,
+    pub(crate) user_id: String,
+    pub(crate) holder_ref: String,
+    pub(crate) pod: Option<String>,
+    pub(crate) pod_bound: bool,
+    pub(crate) slot_return: SlotReturn,
+    pub(crate) payload: Document,
+    pub(crate) ttl_seconds: i64,
+    pub(crate) created_at: DateTime,
+    pub(crate) acquired_at: Option<DateTime>,
+    pub(crate) last_seen_at: DateTime,
+    pub(crate) beats: i64,
+    pub(crate) revocation: Option<RevocationDoc>,
+    pub(crate) now: DateTime,
+}
+
+/// Why and since when a lease is being revoked.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RevocationDoc {
+    pub(crate) reason: RevocationReason,
+    pub(crate) at: DateTime,
+}
+
+impl HolderDoc {
+    /// The stored time to live, never more than a definition may say: a document with 68 years would never expire.
+    pub(crate) fn ttl_millis(&self) -> i64 {
+        self.ttl_seconds.clamp(0, TtlSeconds::MAX.into()) * 1000
+    }
+
+    /// Milliseconds since the last use, by the server's clock.
+    pub(crate) fn idle_millis(&self) -> i64 {
+        millis_between(self.last_seen_at, self.now)
+    }
+
+    /// Milliseconds until it may be taken as idle; negative when that time has come.
+    pub(crate) fn millis_to_expiry(&self) -> i64 {
+        let limit = match self.state {
+            HolderState::Pending => self.ttl_millis().min(STALE_PENDING_MILLIS),
+            HolderState::Held | HolderState::Revoking => self.ttl_millis(),
+        };
+        limit - self.idle_millis()
+    }
+}
+
+pub(crate) fn millis_between(earlier: DateTime, later: DateTime) -> i64 {
+    later.timestamp_millis() - earlier.timestamp_millis()
+}
+
+/// After this long, or its time to live if that is shorter, an acquire that has not finished never will.
+pub(crate) const STALE_PENDING_MILLIS: i64 = 30_000;
+
+/// One counter, as stored. `count` is kept for people; the tokens are what counts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CounterDoc {
+    #[serde(rename = "_id")]
+    pub(crate) key: String,
+    pub(crate) resource: String,
+    pub(crate) level: Level,
+    pub(crate) tenant_id: Option<String>,
+    pub(crate) project_id: Option<String>,
+    pub(crate) user_id: Option<String>,
+    pub(crate) lease: String,
+    pub(crate) cap: i64,
+    pub(crate) count: i64,
+    pub(crate) tokens: Vec<String>,
+    pub(crate) updated_at: DateTime,
+}
+
+/// The condition "last used longer ago than its time to live", in the server's clock.
+///
+/// For a filter on one document. [`expired_by_ttl`] says the same so that an index can serve it.
+pub(crate) fn expired(state: HolderState) -> Document {
+    let ttl_millis =
+        doc! { "$multiply": [1000, { "$min": ["$ttlSeconds", i64::from(TtlSeconds::MAX)] }] };
+    let limit = match state {
+        HolderState::Pending => doc! { "$min": [STALE_PENDING_MILLIS, ttl_millis] },
+        HolderState::Held | HolderState::Revoking => ttl_millis,
+    };
+    doc! {
+        "state": state,
+        // A missing date compares as less than any date, and would be taken at once.
+        "lastSeenAt": { "$type": "date" },
+        "ttlSeconds": { "$type": "number" },
+        "$expr": { "$lt": ["$lastSeenAt", { "$subtract": ["$$NOW", limit] }] },
+    }
+}
+
+/// The condition of [`expired`] for the holders with one of these times to live: one branch each, so that the index on
+/// state, ttlSeconds and lastSeenAt is walked over expired entries only.
+pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Document {
+    let branches: Vec<Document> = ttls
+        .iter()
+        .filter_map(|ttl| {
+            let seconds = match ttl {
+                Bson::Int32(seconds) => f64::from(*seconds),
+                Bson::Int64(seconds) => *seconds as f64,
+                Bson::Double(seconds) => *seconds,
+                _ => return None,
+            };
+            let mut limit = (seconds.min(TtlSeconds::MAX.into()) * 1000.0) as i64;
+            if state == HolderState::Pending {
+                limit = limit.min(STALE_PENDING_MILLIS);
+            }
+            Some(doc! {
+                "state": state,
+                "ttlSeconds": ttl,
+                "lastSeenAt": { "$type": "date" },
+                "$expr": { "$lt": ["$lastSeenAt", { "$subtract": ["$$NOW", limit] }] },
+            })
+        })
+        .collect();
+    doc! { "$or": branches }
+}

@@ -1,0 +1,408 @@
+//! Holders: one document per lease, and the only ways in and out of it.
+//!
+//! In: [`LeaseStore::open`], once per token. Out for its own holder: [`LeaseStore::take`]. Out for everybody else:
+//! [`LeaseStore::revoke`], then [`LeaseStore::finish`]. Nothing upserts after `open`, so no document comes back.
+
+use std::collections::HashMap;
+
+use futures_util::TryStreamExt;
+use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
+use tokio::time::Instant;
+
+use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl};
+use super::outcome::StoreError;
+use super::{Acknowledge, LeaseStore};
+use crate::level::TtlSeconds;
+use crate::name::{LeaseName, LeaseToken, LeaseType, PodId, Resource};
+use crate::reconciler::Standing;
+use crate::revocation::RevocationReason;
+use crate::scope::Tenancy;
+
+/// What a new holder says of itself.
+#[derive(Debug)]
+pub(crate) struct NewHolder<'a> {
+    pub(crate) token: &'a LeaseToken,
+    pub(crate) lease: &'a LeaseName,
+    pub(crate) resource: &'a Resource,
+    pub(crate) lease_type: &'a LeaseType,
+    pub(crate) keys: &'a [String],
+    pub(crate) tenancy: &'a Tenancy,
+    pub(crate) holder_ref: &'a str,
+    pub(crate) pod: Option<&'a PodId>,
+    pub(crate) pod_bound: bool,
+    pub(crate) slot_return: SlotReturn,
+    pub(crate) ttl: TtlSeconds,
+}
+
+impl LeaseStore {
+    /// Writes the PENDING document of a fresh token. Never to be sent twice for one token: a late second copy could
+    /// bring back a document that a reaper took, and the lease would be held without a booking.
+    ///
+    /// One node's acknowledgement is enough, for the booking that follows on the same node waits for a majority of
+    /// everything before it.
+    pub(crate) async fn open(
+        &self,
+        holder: &NewHolder<'_>,
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        let literal = |text: &str| doc! { "$literal": text };
+        let mut fields = doc! {
+            "lease": literal(holder.lease.as_str()),
+            "resource": literal(holder.resource.as_str()),
+            "type": literal(holder.lease_type.as_str()),
+            "state": HolderState::Pending,
+            "levels": { "$literal": holder.keys },
+            "tenantId": literal(holder.tenancy.tenant()),
+            "projectId": literal(holder.tenancy.project()),
+            "userId": literal(holder.tenancy.user()),
+            "holderRef": literal(holder.holder_ref),
+            "podBound": { "$literal": holder.pod_bound },
+            "slotReturn": holder.slot_return.as_str(),
+            "payload": { "$literal": {} },
+            "ttlSeconds": { "$literal": i64::from(holder.ttl.get()) },
+            "createdAt": "$$NOW",
+            "lastSeenAt": "$$NOW",
+            "beats": { "$literal": 0_i64 },
+        };
+        if let Some(pod) = holder.pod {
+            fields.insert("pod", literal(pod.as_str()));
+        }
+        let statement = doc! {
+            "q": { "_id": holder.token.as_str() },
+            "u": [{ "$set": fields }],
+            "upsert": true,
+        };
+        let sent = self.update(
+            "open holder",
+            deadline,
+            HOLDERS,
+            vec![statement],
+            Acknowledge::Primary,
+        );
+        sent.await.map(drop)
+    }
+
+    /// PENDING becomes HELD, and its time starts now. HELD matches as well, so that a second sending says the same.
+    /// False: a reaper took it meanwhile.
+    pub(crate) async fn mark_held(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let statement = doc! {
+            "q": own(token),
+            "u": {
+                "$set": { "state": HolderState::Held },
+                "$currentDate": { "acquiredAt": true, "lastSeenAt": true },
+            },
+        };
+        self.matched("mark held", deadline, statement).await
+    }
+
+    /// "Still mine", and the time starts anew. `beats` makes it a real write even when two fall into one millisecond.
+    pub(crate) async fn touch(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let statement = doc! {
+            "q": { "_id": token.as_str(), "state": HolderState::Held },
+            "u": { "$currentDate": { "lastSeenAt": true }, "$inc": { "beats": 1_i64 } },
+        };
+        self.matched("touch holder", deadline, statement).await
+    }
+
+    /// Replaces what the handler will get, and counts as a use. An operator update, for a pipeline would take a payload
+    /// `{"jobId": "$ttlSeconds"}` for an expression.
+    pub(crate) async fn set_payload(
+        &self,
+        token: &LeaseToken,
+        payload: &Document,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let statement = doc! {
+            "q": { "_id": token.as_str(), "state": HolderState::Held },
+            "u": {
+                "$set": { "payload": payload },
+                "$currentDate": { "lastSeenAt": true },
+                "$inc": { "beats": 1_i64 },
+            },
+        };
+        self.matched("write payload", deadline, statement).await
+    }
+
+    async fn matched(
+        &self,
+        step: &'static str,
+        deadline: Instant,
+        statement: Document,
+    ) -> Result<bool, StoreError> {
+        let sent = self.update(
+            step,
+            deadline,
+            HOLDERS,
+            vec![statement],
+            Acknowledge::Majority,
+        );
+        Ok(sent.await?.get_i32("n").unwrap_or(0) == 1)
+    }
+
+    /// Removes a holder that was not revoked and gives the keys it booked: the door out for release and rollback.
+    /// Whoever gets the keys unbooks them; nobody else gets them.
+    pub(crate) async fn take(
+        &self,
+        token: &LeaseToken,
+        acknowledge: Acknowledge,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        self.remove("take holder", own(token), acknowledge, deadline)
+            .await
+    }
+
+    /// Removes a PENDING document that its acquirer has given up, or died over. It has nothing to clean up.
+    pub(crate) async fn take_stale(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let mut filter = expired(HolderState::Pending);
+        filter.insert("_id", token.as_str());
+        self.remove("take stale holder", filter, Acknowledge::Majority, deadline)
+            .await
+    }
+
+    /// HELD becomes REVOKING if the condition of the reason still holds: the door into revocation. From here on a check
+    /// says lost. Nothing: the holder was touched, released or revoked since it was listed.
+    pub(crate) async fn revoke_idle(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let mut filter = expired(HolderState::Held);
+        filter.insert("_id", token.as_str());
+        self.revoke(filter, RevocationReason::Idle, deadline).await
+    }
+
+    async fn revoke(
+        &self,
+        filter: Document,
+        reason: RevocationReason,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let step = "revoke holder";
+        let command = doc! {
+            "findAndModify": HOLDERS,
+            "query": filter,
+            "update": [{ "$set": {
+                "state": HolderState::Revoking,
+                "revocation": { "reason": reason.as_str(), "at": "$$NOW", "attempts": { "$literal": 0 }, "nextTryAt": "$$NOW" },
+            } }],
+            "new": true,
+            "writeConcern": Acknowledge::Majority.write_concern(),
+            "maxTimeMS": 4000,
+        };
+        let mut reply = self.command(step, deadline, command).await?;
+        let Some(Bson::Document(mut holder)) = reply.remove("value") else {
+            return Ok(None);
+        };
+        if let Ok(revocation) = holder.get_document("revocation")
+            && let Some(at) = revocation.get("at")
+        {
+            let at = at.clone();
+            holder.insert("now", at);
+        }
+        let holder = deserialize_from_document(holder)
+            .map_err(|error| StoreError::malformed(step, error))?;
+        Ok(Some(holder))
+    }
+
+    /// Removes the REVOKING document of a command whose time has run out since it was last seen: by then `lease run`
+    /// has ended whatever ran under it.
+    pub(crate) async fn finish_expired_command(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let mut filter = expired(HolderState::Revoking);
+        filter.extend(doc! { "_id": token.as_str(), "type": LeaseType::command().as_str() });
+        self.remove("finish command", filter, Acknowledge::Majority, deadline)
+            .await
+    }
+
+    /// Removes the REVOKING document of a command because its wrapper says that the command has ended.
+    pub(crate) async fn finish_ended_command(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let filter = doc! {
+            "_id": token.as_str(),
+            "state": HolderState::Revoking,
+            "type": LeaseType::command().as_str(),
+        };
+        self.remove("finish command", filter, Acknowledge::Majority, deadline)
+            .await
+    }
+
+    /// One conditional find-and-delete. The keys are given even if a booking of them never happened.
+    async fn remove(
+        &self,
+        step: &'static str,
+        filter: Document,
+        acknowledge: Acknowledge,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let command = doc! {
+            "findAndModify": HOLDERS,
+            "query": filter,
+            "remove": true,
+            "fields": { "levels": 1 },
+            "writeConcern": acknowledge.write_concern(),
+            "maxTimeMS": 4000,
+        };
+        let reply = self.command(step, deadline, command).await?;
+        let Ok(holder) = reply.get_document("value") else {
+            return Ok(None);
+        };
+        let keys = holder
+            .get_array("levels")
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        Ok(Some(
+            keys.iter()
+                .filter_map(Bson::as_str)
+                .map(str::to_owned)
+                .collect(),
+        ))
+    }
+
+    /// Up to `limit` tokens of holders in `state` whose time has run out. Index keys are examined in proportion to
+    /// what is expired, not to what is there.
+    pub(crate) async fn expired(
+        &self,
+        state: HolderState,
+        limit: i64,
+        deadline: Instant,
+    ) -> Result<Vec<LeaseToken>, StoreError> {
+        let ttls = self
+            .step("list times to live", deadline, async {
+                Ok(self
+                    .holders()
+                    .distinct("ttlSeconds", doc! { "state": state })
+                    .await?)
+            })
+            .await?;
+        if ttls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found: Vec<Document> = self
+            .step("find expired holders", deadline, async {
+                let holders = self.holders();
+                let find = holders.find(expired_by_ttl(state, &ttls));
+                let find = find.projection(doc! { "_id": 1 }).limit(limit);
+                Ok(find.await?.try_collect().await?)
+            })
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(|holder| LeaseToken::new(holder.get_str("_id").ok()?).ok())
+            .collect())
+    }
+
+    /// One holder in any state.
+    pub(crate) async fn holder(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let found = self
+            .holders_matching(doc! { "_id": token.as_str() }, deadline)
+            .await?;
+        found
+            .into_iter()
+            .next()
+            .map(|holder| holder.map_err(|broken| StoreError::malformed("read holders", broken)))
+            .transpose()
+    }
+
+    /// The holders that match, with the server's clock. Those that cannot be read are given as what is wrong.
+    pub(crate) async fn holders_matching(
+        &self,
+        filter: Document,
+        deadline: Instant,
+    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
+        let pipeline = [
+            doc! { "$match": filter },
+            doc! { "$set": { "now": "$$NOW" } },
+        ];
+        let found: Vec<Document> = self
+            .step("read holders", deadline, async {
+                Ok(self
+                    .holders()
+                    .aggregate(pipeline)
+                    .await?
+                    .try_collect()
+                    .await?)
+            })
+            .await?;
+        Ok(found
+            .into_iter()
+            .map(|holder| {
+                let token = holder.get("_id").map(Bson::to_string).unwrap_or_default();
+                deserialize_from_document(holder)
+                    .map_err(|error| format!("holder {token}: {error}"))
+            })
+            .collect())
+    }
+
+    /// What the holder documents of these tokens say of their bookings. One that cannot be read counts as booking: it
+    /// exists, and freeing its slot would be a guess.
+    pub(crate) async fn standings(
+        &self,
+        tokens: &[String],
+        deadline: Instant,
+    ) -> Result<HashMap<String, Standing>, StoreError> {
+        let fields = doc! { "state": 1, "slotReturn": 1 };
+        let found: Vec<Document> = self
+            .step("look up holders", deadline, async {
+                let holders = self.holders();
+                let find = holders
+                    .find(doc! { "_id": { "$in": tokens } })
+                    .projection(fields);
+                Ok(find.await?.try_collect().await?)
+            })
+            .await?;
+        let standing = |holder: &Document| {
+            let is = |field, value| holder.get_str(field).is_ok_and(|text| text == value);
+            let returned = is("state", HolderState::Revoking.as_str())
+                && is("slotReturn", SlotReturn::AtOnce.as_str());
+            if returned {
+                Standing::Returned
+            } else {
+                Standing::Books
+            }
+        };
+        Ok(found
+            .iter()
+            .filter_map(|holder| Some((holder.get_str("_id").ok()?.to_owned(), standing(holder))))
+            .collect())
+    }
+
+    /// The holders of these tokens, in any state.
+    pub(crate) async fn holders_of(
+        &self,
+        tokens: &[String],
+        deadline: Instant,
+    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
+        self.holders_matching(doc! { "_id": { "$in": tokens } }, deadline)
+            .await
+    }
+}
+
+/// A holder that nobody has revoked.
+fn own(token: &LeaseToken) -> Document {
+    doc! {
+        "_id": token.as_str(),
+        "state": { "$in": [HolderState::Pending, HolderState::Held] },
+    }
+}

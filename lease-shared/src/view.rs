@@ -1,0 +1,353 @@
+//! What people see of holders and counters, defined once for the command line, the API and the page.
+
+use std::collections::{BTreeMap, HashMap};
+
+use mongodb::Database;
+use mongodb::bson::{DateTime, Document, doc};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::level::Level;
+use crate::name::{LeaseToken, PodId};
+use crate::revocation::{RevocationReason, SlotReturn};
+use crate::store::documents::{CounterDoc, HolderDoc, HolderState};
+use crate::store::{LeaseStore, OPERATION, StoreError};
+
+/// Reads holders and counters for people. Changes nothing.
+#[derive(Debug, Clone)]
+pub struct LeaseViews {
+    store: LeaseStore,
+}
+
+/// Which holders or counters to show. What is absent does not filter.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of this tenant.
+    pub tenant: Option<String>,
+    /// Of this project; tenants may have projects of the same name.
+    pub project: Option<String>,
+    /// Of this user.
+    pub user: Option<String>,
+    /// On this resource.
+    pub resource: Option<String>,
+    /// Held by this pod.
+    pub pod: Option<PodId>,
+    /// Of this lease type.
+    pub lease_type: Option<String>,
+    /// In this state.
+    pub state: Option<HolderState>,
+}
+
+/// Entries, and what could not be read as one.
+#[derive(Debug, Clone)]
+pub struct Listed<T> {
+    /// Those that could be read.
+    pub entries: Vec<T>,
+    /// One line for each that could not.
+    pub unreadable: Vec<String>,
+}
+
+/// One lease as people see it. Times are the server's.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderView {
+    /// Its identity.
+    pub token: LeaseToken,
+    /// The definition it was acquired under.
+    pub lease: String,
+    /// The resource.
+    pub resource: String,
+    /// Its lease type.
+    #[serde(rename = "type")]
+    pub lease_type: String,
+    /// Where it stands.
+    pub state: HolderState,
+    /// The tenant.
+    pub tenant: String,
+    /// The project.
+    pub project: String,
+    /// The user.
+    pub user: String,
+    /// The consumer's own id.
+    pub holder_ref: String,
+    /// The pod that holds it.
+    pub pod: Option<String>,
+    /// Does its resource die with that pod?
+    pub pod_bound: bool,
+    /// When its slots come back after a revocation.
+    pub slot_return: SlotReturn,
+    /// The counters it books.
+    pub levels: Vec<String>,
+    /// How long it lives after its last use.
+    pub ttl_seconds: i64,
+    /// When its acquire began.
+    pub created_at: String,
+    /// Since when it is held.
+    pub acquired_at: Option<String>,
+    /// When it was last used.
+    pub last_seen_at: String,
+    /// Seconds since it began to be held, or to be acquired.
+    pub age_seconds: i64,
+    /// Seconds until it may be reaped, unless it is used; 0 when that time has come.
+    pub expires_in_seconds: i64,
+    /// How often it was used.
+    pub beats: i64,
+    /// The names in its payload. The values may mean something to others.
+    pub payload_keys: Vec<String>,
+    /// Why it is being revoked.
+    pub revocation_reason: Option<RevocationReason>,
+    /// Since when.
+    pub revoked_at: Option<String>,
+}
+
+/// One counter as people see it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CounterView {
+    /// Its key.
+    pub key: String,
+    /// The resource it counts.
+    pub resource: String,
+    /// The level.
+    pub level: Level,
+    /// The tenant, unless global.
+    pub tenant: Option<String>,
+    /// The project, at that level.
+    pub project: Option<String>,
+    /// The user, at that level.
+    pub user: Option<String>,
+    /// The definition of the last booking.
+    pub lease: String,
+    /// The cap that the last booking saw.
+    pub cap: i64,
+    /// The tokens it lists: the slots in use.
+    pub count: i64,
+    /// The holders that say they book it.
+    pub booked: i64,
+    /// `count` minus `booked`. Other than 0: an acquire or a release is under way, or `lease reconcile` has work.
+    pub drift: i64,
+    /// Leases in its scope that do not book it: they were acquired before the level had a cap. They are not counted.
+    pub unbooked: i64,
+    /// When it last changed.
+    pub updated_at: String,
+}
+
+impl LeaseViews {
+    /// Views on a database, without a service.
+    pub fn new(database: Database) -> Self {
+        Self::of(LeaseStore::new(database))
+    }
+
+    pub(crate) fn of(store: LeaseStore) -> Self {
+        Self { store }
+    }
+
+    /// The holders that match, those that expire first at the top.
+    pub async fn holders(&self, filter: &Filter) -> Result<Listed<HolderView>, StoreError> {
+        let mut listed = self.read(filter.of_holders()).await?;
+        listed.entries.sort_by_key(HolderDoc::millis_to_expiry);
+        Ok(Listed {
+            entries: listed.entries.into_iter().map(HolderView::from).collect(),
+            unreadable: listed.unreadable,
+        })
+    }
+
+    /// One holder, in any state.
+    pub async fn holder(&self, token: &LeaseToken) -> Result<Option<HolderView>, StoreError> {
+        Ok(self
+            .store
+            .holder(token, deadline())
+            .await?
+            .map(HolderView::from))
+    }
+
+    /// The counters that match, with what the holders say of them. Read one after the other: while leases come and go,
+    /// a counter and its holders may be seen at different moments.
+    pub async fn counters(&self, filter: &Filter) -> Result<Listed<CounterView>, StoreError> {
+        let mut counters = Vec::new();
+        let mut unreadable = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = self.store.counters_after(&after, 500, deadline()).await?;
+            let Some(last) = page.last() else { break };
+            after = match last {
+                Ok(counter) => counter.key.clone(),
+                Err(raw) => raw.get_str("_id").unwrap_or(&after).to_owned(),
+            };
+            for counter in page {
+                match counter {
+                    Ok(counter) if filter.shows(&counter) => counters.push(counter),
+                    Ok(_) => {}
+                    Err(raw) => unreadable.push(format!(
+                        "counter {}: not a counter",
+                        raw.get("_id").map(ToString::to_string).unwrap_or_default()
+                    )),
+                }
+            }
+        }
+        let holders = self.read(doc! {}).await?;
+        unreadable.extend(holders.unreadable);
+        let claims = Claims::of(&holders.entries);
+        Ok(Listed {
+            entries: counters
+                .into_iter()
+                .map(|counter| claims.view(counter))
+                .collect(),
+            unreadable,
+        })
+    }
+
+    async fn read(&self, filter: Document) -> Result<Listed<HolderDoc>, StoreError> {
+        let mut listed = Listed {
+            entries: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        for holder in self.store.holders_matching(filter, deadline()).await? {
+            match holder {
+                Ok(holder) => listed.entries.push(holder),
+                Err(problem) => listed.unreadable.push(problem),
+            }
+        }
+        Ok(listed)
+    }
+}
+
+impl Filter {
+    fn of_holders(&self) -> Document {
+        let mut filter = Document::new();
+        let mut narrow = |field: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                filter.insert(field, value);
+            }
+        };
+        narrow("tenantId", self.tenant.as_deref());
+        narrow("projectId", self.project.as_deref());
+        narrow("userId", self.user.as_deref());
+        narrow("resource", self.resource.as_deref());
+        narrow("pod", self.pod.as_ref().map(PodId::as_str));
+        narrow("type", self.lease_type.as_deref());
+        narrow("state", self.state.map(HolderState::as_str));
+        filter
+    }
+
+    fn shows(&self, counter: &CounterDoc) -> bool {
+        let matches = |wanted: &Option<String>, is: Option<&String>| {
+            wanted.is_none() || wanted.as_ref() == is
+        };
+        matches(&self.tenant, counter.tenant_id.as_ref())
+            && matches(&self.project, counter.project_id.as_ref())
+            && matches(&self.user, counter.user_id.as_ref())
+            && matches(&self.resource, Some(&counter.resource))
+    }
+}
+
+/// What holders say of counters.
+struct Claims<'a> {
+    booked: HashMap<&'a str, i64>,
+    /// Holders of a resource within a scope, by (resource, tenant, project, user), absent names meaning all.
+    within: BTreeMap<(&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>), i64>,
+}
+
+impl<'a> Claims<'a> {
+    fn of(holders: &'a [HolderDoc]) -> Self {
+        let mut claims = Self {
+            booked: HashMap::new(),
+            within: BTreeMap::new(),
+        };
+        for holder in holders {
+            let returned =
+                holder.state == HolderState::Revoking && holder.slot_return == SlotReturn::AtOnce;
+            if holder.state == HolderState::Pending || returned {
+                continue;
+            }
+            for key in &holder.levels {
+                *claims.booked.entry(key).or_default() += 1;
+            }
+            let resource = holder.resource.as_str();
+            let tenant = Some(holder.tenant_id.as_str());
+            let scopes = [
+                (resource, None, None, None),
+                (resource, tenant, None, None),
+                (resource, tenant, Some(holder.project_id.as_str()), None),
+                (resource, tenant, None, Some(holder.user_id.as_str())),
+            ];
+            for scope in scopes {
+                *claims.within.entry(scope).or_default() += 1;
+            }
+        }
+        claims
+    }
+
+    fn view(&self, counter: CounterDoc) -> CounterView {
+        let booked = self.booked.get(counter.key.as_str()).copied().unwrap_or(0);
+        let scope = (
+            counter.resource.as_str(),
+            counter.tenant_id.as_deref(),
+            counter.project_id.as_deref(),
+            counter.user_id.as_deref(),
+        );
+        let within = self.within.get(&scope).copied().unwrap_or(0);
+        let count = counter.tokens.len() as i64;
+        CounterView {
+            unbooked: (within - booked).max(0),
+            booked,
+            drift: count - booked,
+            count,
+            key: counter.key,
+            resource: counter.resource,
+            level: counter.level,
+            tenant: counter.tenant_id,
+            project: counter.project_id,
+            user: counter.user_id,
+            lease: counter.lease,
+            cap: counter.cap,
+            updated_at: text(counter.updated_at),
+        }
+    }
+}
+
+impl From<HolderDoc> for HolderView {
+    fn from(holder: HolderDoc) -> Self {
+        let since = holder.acquired_at.unwrap_or(holder.created_at);
+        Self {
+            age_seconds: crate::store::documents::millis_between(since, holder.now) / 1000,
+            expires_in_seconds: (holder.millis_to_expiry().max(0) + 999) / 1000,
+            ttl_seconds: holder.ttl_millis() / 1000,
+            created_at: text(holder.created_at),
+            acquired_at: holder.acquired_at.map(text),
+            last_seen_at: text(holder.last_seen_at),
+            payload_keys: holder.payload.keys().cloned().collect(),
+            revocation_reason: holder
+                .revocation
+                .as_ref()
+                .map(|revocation| revocation.reason),
+            revoked_at: holder
+                .revocation
+                .as_ref()
+                .map(|revocation| text(revocation.at)),
+            token: holder.token,
+            lease: holder.lease,
+            resource: holder.resource,
+            lease_type: holder.lease_type.to_string(),
+            state: holder.state,
+            tenant: holder.tenant_id,
+            project: holder.project_id,
+            user: holder.user_id,
+            holder_ref: holder.holder_ref,
+            pod: holder.pod,
+            pod_bound: holder.pod_bound,
+            slot_return: holder.slot_return,
+            levels: holder.levels,
+            beats: holder.beats,
+        }
+    }
+}
+
+fn text(time: DateTime) -> String {
+    time.try_to_rfc3339_string()
+        .unwrap_or_else(|_| time.to_string())
+}
+
+fn deadline() -> Instant {
+    Instant::now() + OPERATION
+}

@@ -1,0 +1,498 @@
+//! What an acquisition books, and what it refuses.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lease_shared::definition::{DocumentAddress, InlineDefinition};
+use lease_shared::{
+    AcquireError, LeaseRef, LeaseRequest, LeaseType, Level, PodId, Release, Tenancy,
+};
+use mongodb::bson::doc;
+use test_mongo::eventually;
+
+use crate::support::{World, busy, lease_type, request, request_of, token};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_capped_level_is_booked_narrow_to_wide_and_given_back() {
+    let world = World::new().await;
+    world
+        .define(
+            "pdf",
+            "levels: { global: 6, tenant: 3, project: 2, user: 1 }",
+        )
+        .await;
+    let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let keys = [
+        "pdf|user|acme/ada",
+        "pdf|project|acme/thesis",
+        "pdf|tenant|acme",
+        "pdf|global|",
+    ];
+    let expected: BTreeMap<String, usize> = keys.iter().map(|key| ((*key).to_owned(), 1)).collect();
+    assert_eq!(world.in_use().await, expected);
+    let holder = &world.all_holders().await[0];
+    assert_eq!(holder.get_str("state").unwrap(), "HELD");
+    let levels: Vec<_> = holder
+        .get_array("levels")
+        .unwrap()
+        .iter()
+        .filter_map(|key| key.as_str())
+        .collect();
+    assert_eq!(levels, keys);
+    world.assert_counters_equal_holders().await;
+
+    assert_eq!(lease.release().await.unwrap(), Release::Released);
+    world.leases.close().await;
+    assert_eq!(world.all_holders().await.len(), 0);
+    assert!(world.in_use().await.values().all(|slots| *slots == 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_level_binds_and_is_named() {
+    for (body, level, other) in [
+        (
+            "levels: { user: 1, global: 9 }",
+            Level::User,
+            ("acme", "thesis", "ada"),
+        ),
+        (
+            "levels: { user: 9, project: 1 }",
+            Level::Project,
+            ("acme", "thesis", "bob"),
+        ),
+        (
+            "levels: { tenant: 1, project: 9 }",
+            Level::Tenant,
+            ("acme", "other", "bob"),
+        ),
+        (
+            "levels: { global: 1, tenant: 9 }",
+            Level::Global,
+            ("umbrella", "x", "y"),
+        ),
+    ] {
+        let world = World::new().await;
+        world.define("pdf", body).await;
+        let held = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+        let (tenant, project, user) = other;
+        let other = Tenancy::new(tenant, project, user).unwrap();
+        let refused = busy(
+            world
+                .leases
+                .acquire(request_of("pdf", &other, Duration::ZERO))
+                .await,
+        );
+        assert_eq!(
+            (refused.level, refused.in_use, refused.cap),
+            (level, 1, 1),
+            "{body}"
+        );
+        assert_eq!(refused.oldest.unwrap().token, token(&held));
+        world.leases.close().await;
+        world.assert_counters_equal_holders().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_below_a_full_one_are_free_again_at_once() {
+    let world = World::new().await;
+    world
+        .define("pdf", "levels: { user: 1, project: 1, global: 1 }")
+        .await;
+    let _held = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let other = Tenancy::new("umbrella", "x", "y").unwrap();
+    assert_eq!(
+        busy(
+            world
+                .leases
+                .acquire(request_of("pdf", &other, Duration::ZERO))
+                .await
+        )
+        .level,
+        Level::Global
+    );
+    let in_use = world.in_use().await;
+    assert_eq!(in_use["pdf|user|umbrella/y"], 0);
+    assert_eq!(in_use["pdf|project|umbrella/x"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_use_by_64_racers_fills_the_cap_without_a_false_busy() {
+    for cap in [1_usize, 2, 5, 64] {
+        let world = World::new().await;
+        world
+            .define("pdf", &format!("levels: {{ global: {cap} }}"))
+            .await;
+        let second = world.another_service().await;
+        let racers = (0..64).map(|n| {
+            let leases = if n % 2 == 0 {
+                world.leases.clone()
+            } else {
+                second.clone()
+            };
+            tokio::spawn(async move { leases.acquire(request("pdf", "ada")).await })
+        });
+        let racers: Vec<_> = racers.collect();
+        let mut held = Vec::new();
+        for racer in racers {
+            match racer.await.unwrap() {
+                Ok(lease) => held.push(lease),
+                Err(AcquireError::Busy(_)) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(held.len(), cap);
+        world.leases.close().await;
+        second.close().await;
+        assert_eq!(world.in_use().await["pdf|global|"], cap);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_without_caps_and_no_definition_at_all_differ() {
+    let world = World::new().await;
+    world.define("free", "ttlSeconds: 5").await;
+    let noop = world.leases.acquire(request("free", "ada")).await.unwrap();
+    assert!(noop.is_noop());
+    assert_eq!(noop.release().await.unwrap(), Release::Noop);
+    let error = world
+        .leases
+        .acquire(request("fre", "ada"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "LEASE_UNDEFINED");
+    assert!(error.to_string().contains("fre"), "{error}");
+    assert_eq!(world.all_holders().await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_layer_fails_the_acquire_and_names_the_place() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 6 }").await;
+    let project = DocumentAddress::lease("acme", "thesis", &"pdf".parse().unwrap()).unwrap();
+    let broken = "name: pdf\nlevels:\n  user: six\n";
+    world
+        .leases
+        .definitions()
+        .put(&project, broken)
+        .await
+        .unwrap();
+    let error = world
+        .leases
+        .acquire(request("pdf", "ada"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "LEASE_UNAVAILABLE");
+    let text = chain(&error);
+    for part in [
+        "acme/thesis",
+        "_vance/config/lease/pdf.yaml",
+        "3",
+        "levels.user",
+        "six",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    // Nothing is remembered of the broken state.
+    world
+        .leases
+        .definitions()
+        .put(&project, "name: pdf\nlevels: { user: 1 }\n")
+        .await
+        .unwrap();
+    let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    assert_eq!(world.in_use().await.len(), 2, "{:?}", lease.token());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_succeed_is_refused_before_any_traffic() {
+    let world = World::new().await;
+    let base = || {
+        LeaseRequest::builder()
+            .lease(LeaseRef::named("none").unwrap())
+            .tenancy(Tenancy::new("a", "b", "c").unwrap())
+    };
+    let unknown = base().lease_type(lease_type("nobody")).build();
+    assert_eq!(
+        world.leases.acquire(unknown).await.unwrap_err().code(),
+        "LEASE_TYPE_UNKNOWN"
+    );
+    let bound = base()
+        .lease_type(lease_type("soft"))
+        .pod_bound(true)
+        .build();
+    assert_eq!(
+        world.leases.acquire(bound).await.unwrap_err().code(),
+        "LEASE_INVALID"
+    );
+    let day = Duration::from_secs(86_401);
+    let long = base().lease_type(lease_type("soft")).wait(day).build();
+    let error = world.leases.acquire(long).await.unwrap_err();
+    assert!(
+        error.code() == "LEASE_INVALID" && error.to_string().contains("86400"),
+        "{error}"
+    );
+    let named = base()
+        .lease_type(LeaseType::command())
+        .holder_ref("x".repeat(257))
+        .build();
+    assert_eq!(
+        world.leases.acquire(named).await.unwrap_err().code(),
+        "LEASE_INVALID"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_names_are_data_and_stay_apart() {
+    let world = World::new().await;
+    world
+        .define("pdf", "levels: { user: 1, project: 1, tenant: 1 }")
+        .await;
+    let names = [
+        "|",
+        "/",
+        "%",
+        "*",
+        ".",
+        "..",
+        "$ttlSeconds",
+        "$$NOW",
+        "__proto__",
+        "\u{1F600}",
+        "a/b",
+        "a|user|b",
+        "a%2Fb",
+    ];
+    let mut held = Vec::new();
+    for name in names {
+        let tenancy = Tenancy::new(name, name, name).unwrap();
+        held.push(
+            world
+                .leases
+                .acquire(request_of("pdf", &tenancy, Duration::ZERO))
+                .await
+                .unwrap(),
+        );
+        let refused = busy(
+            world
+                .leases
+                .acquire(request_of("pdf", &tenancy, Duration::ZERO))
+                .await,
+        );
+        assert_eq!(refused.level, Level::User);
+        let theirs = doc! { "tenantId": { "$eq": name }, "userId": { "$eq": name } };
+        assert_eq!(
+            world.holders().count_documents(theirs).await.unwrap(),
+            1,
+            "{name}"
+        );
+    }
+    world.leases.close().await;
+    assert_eq!(world.in_use().await.len(), names.len() * 3);
+    world.assert_counters_equal_holders().await;
+    assert!("x".repeat(129).parse::<PodId>().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_resource_names_its_own_counters_and_never_the_global_one() {
+    let world = World::new().await;
+    world
+        .define("pdf", "resource: render\nlevels: { global: 1, tenant: 5 }")
+        .await;
+    let tenant = DocumentAddress::lease("acme", "_tenant", &"pdf".parse().unwrap()).unwrap();
+    let escape = "name: pdf\nresource: private\nlevels: { user: 3 }\n";
+    world
+        .leases
+        .definitions()
+        .put(&tenant, escape)
+        .await
+        .unwrap();
+    let _held = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let keys: Vec<String> = world.in_use().await.into_keys().collect();
+    assert_eq!(
+        keys,
+        [
+            "private|tenant|acme",
+            "private|user|acme/ada",
+            "render|global|"
+        ]
+    );
+    let other = Tenancy::new("umbrella", "x", "y").unwrap();
+    assert_eq!(
+        busy(
+            world
+                .leases
+                .acquire(request_of("pdf", &other, Duration::ZERO))
+                .await
+        )
+        .level,
+        Level::Global
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inline_definition_counts_on_a_private_resource() {
+    let world = World::new().await;
+    let inline: InlineDefinition = mongodb::bson::deserialize_from_document(
+        doc! { "name": "browser", "levels": { "user": 1 } },
+    )
+    .unwrap();
+    let ask = |project: &str| {
+        LeaseRequest::builder()
+            .lease_type(lease_type("soft"))
+            .lease(LeaseRef::inline(inline.clone()))
+            .tenancy(Tenancy::new("acme", project, "ada").unwrap())
+            .wait(Duration::ZERO)
+            .build()
+    };
+    let _first = world.leases.acquire(ask("thesis")).await.unwrap();
+    let refused = busy(world.leases.acquire(ask("thesis")).await);
+    assert_eq!(refused.resource.as_str(), "mcp-inline:acme/thesis/browser");
+    let _other_project = world.leases.acquire(ask("other")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_cap_moves_no_lease_that_is_held() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 2 }").await;
+    let first = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let second = world.leases.acquire(request("pdf", "bob")).await.unwrap();
+    world.define("pdf", "levels: { global: 1, user: 1 }").await;
+    assert_eq!(world.in_use().await["pdf|global|"], 2);
+    first.check().await.unwrap();
+    first.release().await.unwrap();
+    world.leases.close().await;
+    // One is still in use, so the lowered cap is full; the level that is new counts only what comes after it.
+    assert_eq!(
+        busy(world.leases.acquire(request("pdf", "bob")).await).level,
+        Level::Global
+    );
+    let counters = world
+        .leases
+        .views()
+        .counters(&Default::default())
+        .await
+        .unwrap()
+        .entries;
+    let global = counters
+        .iter()
+        .find(|counter| counter.level == Level::Global)
+        .unwrap();
+    assert_eq!((global.count, global.booked, global.drift), (1, 1, 0));
+    let user = counters
+        .iter()
+        .find(|counter| counter.user.as_deref() == Some("bob"))
+        .unwrap();
+    assert_eq!(
+        (user.count, user.unbooked),
+        (0, 1),
+        "bob's older lease shows as unbooked"
+    );
+    second.release().await.unwrap();
+    world.leases.close().await;
+    world.leases.acquire(request("pdf", "bob")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_an_acquire_at_any_round_trip_leaves_nothing() {
+    for step in ["open holder", "book counters", "mark held"] {
+        for phase in [lease_shared::Phase::Before, lease_shared::Phase::After] {
+            let world = World::new().await;
+            world
+                .define(
+                    "pdf",
+                    "levels: { user: 1, project: 1, tenant: 1, global: 1 }",
+                )
+                .await;
+            let gate = world.leases.failpoints().pause(step, phase);
+            let leases = world.leases.clone();
+            let caller = tokio::spawn(async move { leases.acquire(request("pdf", "ada")).await });
+            gate.reached().await;
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+            gate.open();
+            eventually(
+                "everything is given back",
+                Duration::from_secs(10),
+                async || {
+                    Ok(world.all_holders().await.is_empty()
+                        && world.in_use().await.values().all(|slots| *slots == 0))
+                },
+            )
+            .await
+            .unwrap_or_else(|error| panic!("{step} {phase:?}: {error}"));
+            world.leases.acquire(request("pdf", "ada")).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_lease_is_released_in_the_background() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 1 }").await;
+    drop(world.leases.acquire(request("pdf", "ada")).await.unwrap());
+    world.leases.close().await;
+    assert_eq!(world.all_holders().await.len(), 0);
+    let result = world
+        .leases
+        .with_lease(request("pdf", "ada"), async |lease| {
+            lease.check().await.is_ok()
+        })
+        .await;
+    assert!(result.unwrap());
+    world.leases.close().await;
+    assert_eq!(world.in_use().await["pdf|global|"], 0);
+    let kept = world
+        .leases
+        .acquire(request("pdf", "ada"))
+        .await
+        .unwrap()
+        .into_token()
+        .unwrap();
+    world.leases.close().await;
+    world.leases.check_token(&kept).await.unwrap();
+    assert_eq!(
+        world.leases.release_token(&kept).await.unwrap(),
+        Release::Released
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_index_deletes_documents_by_age() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 1 }").await;
+    let _lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    for name in world
+        .mongo
+        .database()
+        .list_collection_names()
+        .await
+        .unwrap()
+    {
+        let collection = world
+            .mongo
+            .database()
+            .collection::<mongodb::bson::Document>(&name);
+        let indexes = collection.list_indexes().await.unwrap();
+        let indexes: Vec<mongodb::IndexModel> = futures_util::TryStreamExt::try_collect(indexes)
+            .await
+            .unwrap();
+        let ages = |index: &&mongodb::IndexModel| {
+            index
+                .options
+                .as_ref()
+                .is_some_and(|o| o.expire_after.is_some())
+        };
+        assert_eq!(indexes.iter().filter(ages).count(), 0, "{name}");
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
