@@ -1,12 +1,136 @@
 //! `lease`: put a command under a lease, look at leases, and mend what drifted.
 
+mod connection;
+mod document;
+mod exit;
+mod lease;
+mod output;
+
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
 use lease_brain::supervise;
 
+use crate::connection::Connection;
+
+/// Fair, limited sharing of scarce resources: leases in MongoDB under a four-level quota funnel.
+///
+/// Data goes to standard output, everything else to standard error. Exit codes: 0 done, 64 usage, 69 the store is
+/// unavailable, 75 busy, 76 the lease is lost, 78 undefined or invalid, 1 any other failure.
+#[derive(Parser)]
+#[command(name = "lease", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    connection: Connection,
+    /// Print JSON instead of tables and sentences.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(lease::run::Opts),
+    Acquire(lease::acquire::Opts),
+    Check(lease::check::Opts),
+    Release(lease::release::Opts),
+    List(lease::list::Opts),
+    Show(lease::show::Opts),
+    Counters(lease::counters::Opts),
+    Definition(lease::definition::Opts),
+    Reconcile(lease::reconcile::Opts),
+    Document(document::Opts),
+}
+
 fn main() -> ExitCode {
+    // Before anything else: the guardian of a `lease run` is this binary again, and is to stay small.
     if supervise::is_guardian() {
         return supervise::guardian_main();
     }
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(exit::USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("LEASE_LOG")
+                .unwrap_or_else(|_| "error".into()),
+        )
+        .init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::fail(&error.into()),
+    };
+    let result = runtime.block_on(run(cli));
+    // Background work has been waited for where it matters; a file read that hangs must not keep us.
+    runtime.shutdown_background();
+    result.unwrap_or_else(|error| exit::fail(&error))
+}
+
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let Cli {
+        connection,
+        json,
+        command,
+    } = cli;
+    match command {
+        Command::Run(opts) => lease::run::run(opts, connection).await,
+        Command::Acquire(opts) => lease::acquire::run(opts, connection, json).await,
+        Command::Check(opts) => lease::check::run(opts, connection, json).await,
+        Command::Release(opts) => lease::release::run(opts, connection, json).await,
+        Command::List(opts) => lease::list::run(opts, connection, json).await,
+        Command::Show(opts) => lease::show::run(opts, connection, json).await,
+        Command::Counters(opts) => lease::counters::run(opts, connection, json).await,
+        Command::Definition(opts) => lease::definition::run(opts, connection, json).await,
+        Command::Reconcile(opts) => lease::reconcile::run(opts, connection, json).await,
+        Command::Document(opts) => document::run(opts, connection, json).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn check(command: &clap::Command) {
+            for command in command.get_subcommands() {
+                match command.has_subcommands() {
+                    true => check(command),
+                    false => {
+                        let help = command
+                            .get_after_help()
+                            .map(ToString::to_string)
+                            .unwrap_or_default();
+                        assert!(
+                            help.contains("lease "),
+                            "{} has no example",
+                            command.get_name()
+                        );
+                    }
+                }
+            }
+        }
+        check(&Cli::command());
+    }
 }

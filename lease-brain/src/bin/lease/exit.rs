@@ -1,0 +1,80 @@
+//! What an error is to the shell: one line, and a code that says what to do next.
+
+use std::process::ExitCode;
+
+use lease_shared::definition::{DocumentError, DocumentStoreError, ResolveError};
+use lease_shared::{AcquireError, CheckError, InvalidName, StoreError};
+
+/// The command line is wrong (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// The store, or a definition in it, cannot be relied on now (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// No slot was free for as long as was waited (`EX_TEMPFAIL`).
+pub(crate) const BUSY: u8 = 75;
+/// The lease is gone.
+pub(crate) const LOST: u8 = 76;
+/// The lease is not defined, or what was asked for can never succeed (`EX_CONFIG`).
+pub(crate) const INVALID: u8 = 78;
+
+/// An error whose code is known where it arises.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Coded {
+    code: u8,
+    message: String,
+}
+
+impl Coded {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> anyhow::Error {
+        let message = message.into();
+        Self { code, message }.into()
+    }
+}
+
+/// Prints the error with its causes on one line, and gives its code.
+pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
+    let word = error
+        .chain()
+        .find_map(word)
+        .map(|word| format!("{word}: "))
+        .unwrap_or_default();
+    let line = format!("{error:#}").replace(['\n', '\r'], " ");
+    eprintln!("lease: {word}{line}");
+    ExitCode::from(error.chain().find_map(code).unwrap_or(1))
+}
+
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+fn word(error: Cause<'_>) -> Option<&'static str> {
+    if let Some(error) = error.downcast_ref::<AcquireError>() {
+        Some(error.code())
+    } else if let Some(error) = error.downcast_ref::<CheckError>() {
+        Some(error.code())
+    } else if let Some(error) = error.downcast_ref::<ResolveError>() {
+        Some(match error {
+            ResolveError::Undefined { .. } => "LEASE_UNDEFINED",
+            ResolveError::Broken(_) | ResolveError::Unavailable(_) => "LEASE_UNAVAILABLE",
+        })
+    } else if error.is::<StoreError>() || error.is::<DocumentStoreError>() {
+        Some("LEASE_UNAVAILABLE")
+    } else if error.is::<InvalidName>() {
+        Some("LEASE_INVALID")
+    } else {
+        None
+    }
+}
+
+fn code(error: Cause<'_>) -> Option<u8> {
+    if let Some(coded) = error.downcast_ref::<Coded>() {
+        return Some(coded.code);
+    }
+    if error.is::<DocumentError>() {
+        return Some(INVALID);
+    }
+    match word(error)? {
+        "LEASE_BUSY" => Some(BUSY),
+        "LEASE_LOST" => Some(LOST),
+        "LEASE_UNAVAILABLE" => Some(UNAVAILABLE),
+        _ => Some(INVALID),
+    }
+}

@@ -1,0 +1,13 @@
+//! The commands about leases, one file each.
+
+pub(crate) mod acquire;
+pub(crate) mod check;
+pub(crate) mod counters;
+pub(crate) mod definition;
+pub(crate) mod list;
+mod progress;
+pub(crate) mod reconcile;
+pub(crate) mod release;
+pub(crate) mod run;
+pub(crate) mod show;
+mod state_file;

@@ -1,0 +1,129 @@
+//! `lease list`.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use lease_shared::{Filter, HolderState, HolderView, LeaseViews, PodId};
+
+use crate::connection::{Connection, asked};
+use crate::output;
+
+/// Show the leases, those that expire first at the top.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  lease list --tenant acme --state held\n  lease list --json | jq -r '.[].token'"
+)]
+pub(crate) struct Opts {
+    #[command(flatten)]
+    scope: ScopeFilter,
+    /// Only of this pod.
+    #[arg(long)]
+    pod: Option<String>,
+    /// Only of this lease type.
+    #[arg(long = "type", value_name = "TYPE")]
+    lease_type: Option<String>,
+    /// Only in this state.
+    #[arg(long)]
+    state: Option<State>,
+}
+
+/// What `list` and `counters` filter by alike.
+#[derive(Args)]
+pub(crate) struct ScopeFilter {
+    /// Only of this tenant.
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only of this project.
+    #[arg(long)]
+    project: Option<String>,
+    /// Only of this user.
+    #[arg(long)]
+    user: Option<String>,
+    /// Only on this resource.
+    #[arg(long)]
+    resource: Option<String>,
+}
+
+impl ScopeFilter {
+    pub(crate) fn filter(self) -> Filter {
+        Filter {
+            tenant: self.tenant,
+            project: self.project,
+            user: self.user,
+            resource: self.resource,
+            ..Filter::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum State {
+    Pending,
+    Held,
+    Revoking,
+}
+
+impl From<State> for HolderState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Pending => Self::Pending,
+            State::Held => Self::Held,
+            State::Revoking => Self::Revoking,
+        }
+    }
+}
+
+pub(crate) async fn run(
+    opts: Opts,
+    connection: Connection,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let filter = Filter {
+        pod: opts.pod.map(PodId::new).transpose()?,
+        lease_type: opts.lease_type,
+        state: opts.state.map(HolderState::from),
+        ..opts.scope.filter()
+    };
+    let views = LeaseViews::new(connection.database().await?);
+    let listed = asked(&connection, views.holders(&filter).await).await?;
+    output::unreadable(&listed.unreadable);
+    if json {
+        output::json(&listed.entries)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if listed.entries.is_empty() {
+        eprintln!("no leases match; `lease acquire` or `lease run` takes one");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let header = [
+        "TOKEN",
+        "RESOURCE",
+        "STATE",
+        "TENANT",
+        "PROJECT",
+        "USER",
+        "HOLDER",
+        "AGE",
+        "EXPIRES IN",
+    ];
+    output::table(header, listed.entries.into_iter().map(row))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(holder: HolderView) -> [String; 9] {
+    let expires = match holder.expires_in_seconds {
+        0 => "expired".to_owned(),
+        seconds => output::seconds(seconds),
+    };
+    [
+        holder.token.to_string(),
+        holder.resource,
+        holder.state.as_str().to_owned(),
+        holder.tenant,
+        holder.project,
+        holder.user,
+        holder.holder_ref,
+        output::seconds(holder.age_seconds),
+        expires,
+    ]
+}

@@ -1,0 +1,36 @@
+//! `lease release TOKEN`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use lease_shared::{LeaseToken, Release};
+use serde_json::json;
+
+use crate::connection::{Connection, asked};
+use crate::output;
+
+/// Give a lease back. Doing so twice does no harm.
+#[derive(Args)]
+#[command(after_help = "Example:\n  lease release \"$LEASE_TOKEN\"")]
+pub(crate) struct Opts {
+    /// The token that `lease acquire` printed.
+    token: String,
+}
+
+pub(crate) async fn run(
+    opts: Opts,
+    connection: Connection,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let token = LeaseToken::new(opts.token)?;
+    let leases = connection.leases().await?;
+    let release = asked(&connection, leases.release_token(&token).await).await?;
+    leases.close().await;
+    let released = release == Release::Released;
+    if json {
+        output::json(&json!({ "token": token, "released": released }))?;
+    } else if !released {
+        eprintln!("lease: {token} was not held any more: released, or reaped, before");
+    }
+    Ok(ExitCode::SUCCESS)
+}

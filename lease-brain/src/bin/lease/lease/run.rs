@@ -1,0 +1,289 @@
+//! `lease run`: a command that lives no longer than its lease.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use lease_brain::supervise::{BootInstant, ChildCommand, Deadlines, Ended, Supervised, is_ignored};
+use lease_shared::{CheckError, Lease};
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+use super::acquire::Ask;
+use super::state_file::StateFile;
+use crate::connection::Connection;
+use crate::exit::{Coded, INVALID, LOST};
+
+/// Run a command under a lease: wait for a slot, run, give the slot back.
+///
+/// The command finds LEASE_TOKEN, LEASE_RESOURCE and LEASE_STATE_FILE (JSON: state and expiry, rewritten at each check)
+/// in its environment. The lease is checked at a third of its time to live. When it is lost, or could not be confirmed
+/// in time, the command with everything it started gets TERM and then KILL before the time to live may have run out:
+/// also when this process is killed or stopped. What the command leaves running is ended when it exits.
+///
+/// The exit code is the command's own, 128 + n if a signal ended it, 76 if the lease was lost under it; 69, 75 and 78 if
+/// it never ran.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    lease run tex --tenant acme --project thesis --user ada --wait 20m -- latexmk -pdf paper.tex")]
+pub(crate) struct Opts {
+    #[command(flatten)]
+    ask: Ask,
+    /// How long before the end of the time to live the command gets TERM, in which it may end by itself; 5 s, or a third
+    /// of a time to live below 15 s, if not said. A time to live below three times this is refused.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    kill_grace: Option<Duration>,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How long before the end of its time the lease's command is killed, so that the killing itself is over by then.
+const KILL_MARGIN: u32 = 5;
+
+pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<ExitCode> {
+    let (name, tenancy) = (opts.ask.name()?, opts.ask.tenancy()?);
+    let leases = connection.leases().await?;
+    // Refused before a wait of 20 minutes rather than after it.
+    grace(
+        opts.kill_grace,
+        leases
+            .definitions()
+            .resolve(&tenancy, &name)
+            .await?
+            .ttl
+            .as_duration(),
+    )?;
+    let lease = opts.ask.acquire(&leases).await?;
+    let result = under(&lease, &opts).await;
+    // The command has ended, so the slot is free whatever came of it.
+    let released = lease.release().await;
+    leases.close().await;
+    match result {
+        Ok(code) => {
+            if let Err(error) = released {
+                eprintln!(
+                    "lease: the command has ended, but its slot could not be given back and will expire: {error}"
+                );
+            }
+            Ok(ExitCode::from(code))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn grace(asked: Option<Duration>, ttl: Duration) -> anyhow::Result<Duration> {
+    let grace = asked.unwrap_or_else(|| Duration::from_secs(5).min(ttl / 3));
+    if ttl < grace * 3 {
+        let problem = format!(
+            "the lease's time to live ({ttl:?}) is below three times the kill grace ({grace:?}): raise ttlSeconds in \
+             its definition, or pass a shorter --kill-grace"
+        );
+        return Err(Coded::new(INVALID, problem));
+    }
+    Ok(grace)
+}
+
+/// Runs the command and gives its exit code; an error if the lease did not last, or the command could not be guarded.
+async fn under(lease: &Lease, opts: &Opts) -> anyhow::Result<u8> {
+    let state = StateFile::new()?;
+    let term = match lease.ttl() {
+        Some(ttl) => Some(Term {
+            ttl,
+            grace: grace(opts.kill_grace, ttl)?,
+        }),
+        None => None,
+    };
+    // The acquire may have answered late, so its time is counted from a check whose sending is known.
+    let first = match term {
+        Some(term) => {
+            let sent = BootInstant::now();
+            lease.check().await?;
+            state.write(lease, "held", Some(term.left(sent)))?;
+            term.deadlines(sent)
+        }
+        None => {
+            state.write(lease, "noop", None)?;
+            let never = BootInstant::now() + Duration::from_secs(u32::MAX.into());
+            Deadlines {
+                term_at: never,
+                kill_at: never + Duration::from_secs(5),
+            }
+        }
+    };
+    let mut signals = Signals::new()?;
+    let mut child = match Supervised::spawn(&command(lease, opts, &state), first).await {
+        Ok(child) => child,
+        Err(error) => match error.exit_code() {
+            Some(code) => {
+                eprintln!("lease: {error}");
+                return Ok(code);
+            }
+            None => return Err(error.into()),
+        },
+    };
+    let (news, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let checking = async {
+        match term {
+            Some(term) => term.keep_checking(lease, &state, news).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(checking);
+    let mut last_error = None;
+    let mut lost = None;
+    let ended = loop {
+        tokio::select! {
+            ended = child.wait() => break ended,
+            error = &mut checking, if lost.is_none() => {
+                lost = Some(error);
+                child.end();
+            }
+            Some(news) = heard.recv() => match news {
+                Ok(deadlines) => {
+                    last_error = None;
+                    child.extend(deadlines);
+                }
+                Err(error) => last_error = Some(error),
+            },
+            signal = signals.next() => child.signal(signal),
+        }
+    };
+    match (lost, ended.exit_code()) {
+        (Some(lost), _) => Err(anyhow::Error::from(lost).context("the command was ended")),
+        (None, Some(code)) => Ok(code),
+        (None, None) => Err(cut_short(ended, last_error)),
+    }
+}
+
+fn cut_short(ended: Ended, last_error: Option<CheckError>) -> anyhow::Error {
+    if ended == Ended::GuardianDied {
+        return Coded::new(
+            1,
+            "the guardian of the command was killed, so the command was ended",
+        );
+    }
+    let problem =
+        "the lease could not be confirmed within its time to live, so the command was ended";
+    let cause = last_error
+        .map(|error| format!(": {:#}", anyhow::Error::from(error)))
+        .unwrap_or_default();
+    Coded::new(LOST, format!("LEASE_LOST: {problem}{cause}"))
+}
+
+fn command(lease: &Lease, opts: &Opts, state: &StateFile) -> ChildCommand {
+    let text = |text: Option<&str>| OsString::from(text.unwrap_or_default());
+    ChildCommand {
+        program: opts.command[0].clone(),
+        args: opts.command[1..].to_vec(),
+        envs: vec![
+            (
+                "LEASE_TOKEN".into(),
+                text(lease.token().map(|token| token.as_str())),
+            ),
+            (
+                "LEASE_RESOURCE".into(),
+                text(lease.resource().map(|resource| resource.as_str())),
+            ),
+            ("LEASE_STATE_FILE".into(), state.path().into()),
+        ],
+    }
+}
+
+/// The times of one lease.
+#[derive(Clone, Copy)]
+struct Term {
+    ttl: Duration,
+    grace: Duration,
+}
+
+impl Term {
+    /// Until when the command may run after a check that was sent then and succeeded.
+    fn deadlines(self, sent: BootInstant) -> Deadlines {
+        Deadlines {
+            term_at: sent + (self.ttl - self.grace),
+            kill_at: sent + (self.ttl - self.grace / KILL_MARGIN),
+        }
+    }
+
+    fn left(self, sent: BootInstant) -> Duration {
+        (sent + self.ttl).remaining()
+    }
+
+    /// Checks at a third of the time to live, sooner after a failure, and tells what came of it. Returns when the lease
+    /// is lost.
+    async fn keep_checking(
+        self,
+        lease: &Lease,
+        state: &StateFile,
+        news: tokio::sync::mpsc::UnboundedSender<Result<Deadlines, CheckError>>,
+    ) -> CheckError {
+        let mut confirmed = BootInstant::now();
+        let mut pause = self.ttl / 3;
+        loop {
+            tokio::time::sleep(pause).await;
+            let sent = BootInstant::now();
+            let (standing, said) = match lease.check().await {
+                Ok(()) => {
+                    confirmed = sent;
+                    pause = self.ttl / 3;
+                    ("held", Ok(self.deadlines(sent)))
+                }
+                Err(lost @ CheckError::Lost(_)) => {
+                    note(state.write(lease, "lost", None));
+                    return lost;
+                }
+                Err(unavailable) => {
+                    pause = Duration::from_millis(500).min(self.ttl / 10);
+                    ("unconfirmed", Err(unavailable))
+                }
+            };
+            note(state.write(lease, standing, Some(self.left(confirmed))));
+            if news.send(said).is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+/// A state file that cannot be written must not end the command.
+fn note(written: std::io::Result<()>) {
+    if let Err(error) = written {
+        tracing::warn!(%error, "could not write the state file");
+    }
+}
+
+/// The signals that are passed on to the command.
+struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        let passed = [
+            (SignalKind::interrupt(), Signal::INT),
+            (SignalKind::terminate(), Signal::TERM),
+            (SignalKind::hangup(), Signal::HUP),
+            (SignalKind::quit(), Signal::QUIT),
+            (SignalKind::user_defined1(), Signal::USR1),
+            (SignalKind::user_defined2(), Signal::USR2),
+        ];
+        let listeners = passed.into_iter().filter(|(kind, _)| !is_ignored(*kind));
+        let listeners: std::io::Result<Vec<_>> = listeners
+            .map(|(kind, signal)| Ok((signal, unix::signal(kind)?)))
+            .collect();
+        listeners.map(Self)
+    }
+
+    /// Cancel-safe.
+    async fn next(&mut self) -> Signal {
+        std::future::poll_fn(|context| {
+            for (signal, listener) in &mut self.0 {
+                if listener.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*signal);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}

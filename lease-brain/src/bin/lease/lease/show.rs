@@ -1,0 +1,87 @@
+//! `lease show TOKEN`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use lease_shared::{LeaseToken, LeaseViews};
+
+use crate::connection::{Connection, asked};
+use crate::exit::{Coded, LOST};
+use crate::output;
+
+/// Show everything about one lease.
+#[derive(Args)]
+#[command(after_help = "Example:\n  lease show 1f0c9a6e2b7d4f1c8a5e3d2b1c0f9e8d")]
+pub(crate) struct Opts {
+    /// The lease's token, as `lease list` shows it.
+    token: String,
+}
+
+pub(crate) async fn run(
+    opts: Opts,
+    connection: Connection,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let token = LeaseToken::new(opts.token)?;
+    let views = LeaseViews::new(connection.database().await?);
+    let Some(holder) = asked(&connection, views.holder(&token).await).await? else {
+        let problem =
+            format!("no lease {token}: it was released, or reaped and cleaned up, or never was");
+        return Err(Coded::new(LOST, problem));
+    };
+    if json {
+        output::json(&holder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let none = || "-".to_owned();
+    let expires = match holder.expires_in_seconds {
+        0 => "expired; the next sweep or acquire reaps it".to_owned(),
+        seconds => format!("in {}, unless it is used", output::seconds(seconds)),
+    };
+    let revocation = match (holder.revocation_reason, &holder.revoked_at) {
+        (Some(reason), Some(at)) => format!("{} since {at}", reason.as_str()),
+        _ => none(),
+    };
+    let rows = [
+        ("token", holder.token.to_string()),
+        ("lease", holder.lease),
+        ("resource", holder.resource),
+        ("type", holder.lease_type),
+        ("state", holder.state.as_str().to_owned()),
+        ("tenant", holder.tenant),
+        ("project", holder.project),
+        ("user", holder.user),
+        ("holder", holder.holder_ref),
+        (
+            "pod",
+            holder.pod.map_or_else(none, |pod| {
+                if holder.pod_bound {
+                    format!("{pod} (bound)")
+                } else {
+                    pod
+                }
+            }),
+        ),
+        ("books", holder.levels.join(", ")),
+        ("acquired", holder.acquired_at.unwrap_or_else(none)),
+        (
+            "last used",
+            format!("{} ({} uses)", holder.last_seen_at, holder.beats),
+        ),
+        ("expires", expires),
+        (
+            "payload",
+            if holder.payload_keys.is_empty() {
+                none()
+            } else {
+                holder.payload_keys.join(", ")
+            },
+        ),
+        ("revocation", revocation),
+    ];
+    output::table(
+        ["FIELD", "VALUE"],
+        rows.map(|(field, value)| [field.to_owned(), value]),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
