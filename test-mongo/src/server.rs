@@ -79,9 +79,10 @@ impl Mongod {
         log_tail(&launch::log_path(self.directory.path()))
     }
 
-    /// Stops the process in its tracks (SIGSTOP): connections stay open and nothing answers.
+    /// Stops the process in its tracks (SIGSTOP): connections stay open and nothing answers. When this
+    /// returns, it stands still.
     pub fn pause(&self) -> Result<()> {
-        self.running()?.signal(Signal::STOP)
+        self.running()?.pause()
     }
 
     /// Lets a paused process go on (SIGCONT).
