@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a guard's last work may take before its thread gives up.
-const LAST_WORK: Duration = Duration::from_secs(8);
+const LAST_WORK: Duration = Duration::from_secs(10);
 
 /// Asks `probe` again and again until it says yes; an error of the probe counts as "not yet".
 ///
