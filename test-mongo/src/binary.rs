@@ -16,6 +16,9 @@ const PROGRAM: &str = if cfg!(windows) {
     "mongod"
 };
 
+/// The oldest major version that the project is tried with.
+const OLDEST: u32 = 6;
+
 const PACKAGES: &str = "libcurl4 libssl3 liblzma5";
 
 const WAYS: &str = "no MongoDB server to be had; any one of these will do:
@@ -76,7 +79,7 @@ fn check(program: &Path) -> Result<()> {
         .output()
         .with_context(|| format!("run {shown}"))?;
     if output.status.success() {
-        return Ok(());
+        return check_version(&shown.to_string(), &String::from_utf8_lossy(&output.stdout));
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
     let complaint = complaint.trim();
@@ -84,6 +87,20 @@ fn check(program: &Path) -> Result<()> {
         bail!("{shown} lacks a shared library (Debian: apt-get install {PACKAGES}): {complaint}");
     }
     bail!("{shown} does not run ({}): {complaint}", output.status)
+}
+
+/// The first line reads `db version v6.0.5`; what is not understood is let through.
+fn check_version(program: &str, answer: &str) -> Result<()> {
+    let line = answer.lines().next().unwrap_or_default();
+    let version = line.strip_prefix("db version v").unwrap_or_default();
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|part| part.parse::<u32>().ok());
+    if major.is_some_and(|major| major < OLDEST) {
+        bail!("{program} is version {version}; {OLDEST}.0 or newer is needed");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,5 +125,12 @@ mod tests {
             "{message}"
         );
         Ok(())
+    }
+
+    #[test]
+    fn old_server_is_refused() {
+        assert!(check_version("mongod", "db version v6.0.5\nBuild Info: {").is_ok());
+        assert!(check_version("mongod", "db version v10.1.0").is_ok());
+        assert!(check_version("mongod", "db version v4.4.29").is_err());
     }
 }

@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mongodb::bson::{Bson, Document, doc};
+use tokio::time::timeout;
 
 use crate::command::admin_command;
 use crate::wait::finish;
+
+/// How long switching off waits for its answer; longer than the clients' own time limits.
+const ANSWER: Duration = Duration::from_secs(4);
 
 /// A fail point that is on; it goes off with this value.
 ///
@@ -60,9 +64,17 @@ impl Drop for FailPoint {
     }
 }
 
+/// The server lets nobody enter the fail point at once, but answers only when those inside have left,
+/// which a blocked command does after its time. So a late answer is none to wait for, if the server lives.
 async fn switch_off(uri: String, name: String) -> Result<()> {
-    admin_command(&uri, doc! { "configureFailPoint": name, "mode": "off" }).await?;
-    Ok(())
+    let command = doc! { "configureFailPoint": &name, "mode": "off" };
+    match timeout(ANSWER, admin_command(&uri, command)).await {
+        Ok(answer) => answer.map(|_| ()),
+        Err(_) => timeout(ANSWER, admin_command(&uri, doc! { "ping": 1 }))
+            .await
+            .with_context(|| format!("no answer to switching off {name}, nor to a ping"))?
+            .map(|_| ()),
+    }
 }
 
 /// The `failCommand` fail point: what the named commands do instead of, or after, their work.
@@ -124,7 +136,8 @@ impl FailCommand {
         self.with("closeConnection", true)
     }
 
-    /// They wait this long before they are carried out (or fail).
+    /// They wait this long before they are carried out (or fail). Those that wait already are not woken
+    /// when it goes off, and until they are done no other setting can be made.
     pub fn block(self, time: Duration) -> Self {
         let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         self.with("blockConnection", true)

@@ -12,7 +12,7 @@ use crate::command::{admin_command, direct_client};
 use crate::fail_point::FailPoint;
 use crate::replication::{self, ELECTION, SET_NAME, hello, members};
 use crate::server::Mongod;
-use crate::wait::eventually;
+use crate::wait::{eventually, wait_for};
 
 /// How long a node may take to say what it is; a paused one never says.
 const ANSWER: Duration = Duration::from_millis(1500);
@@ -101,17 +101,14 @@ impl ReplicaSet {
     }
 
     async fn primary_other_than(&self, old: Option<usize>) -> Result<usize> {
-        let mut found = None;
-        eventually("a primary", ELECTION, async || {
-            found = self
+        wait_for("a primary", ELECTION, async || {
+            Ok(self
                 .newest_primary()
                 .await
-                .filter(|node| Some(*node) != old);
-            Ok(found.is_some())
+                .filter(|node| Some(*node) != old))
         })
         .await
-        .with_context(|| self.log_tails())?;
-        found.context("a primary")
+        .with_context(|| self.log_tails())
     }
 
     /// A resumed or cut-off old primary may still think it is one; the election's id rises.

@@ -1,5 +1,6 @@
 //! One server of one's own.
 
+mod directory;
 mod launch;
 mod process;
 
@@ -7,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 pub use launch::{free_port, log_tail, server_arguments};
 
 use crate::command::{direct_client, direct_uri, single_node_uri};
 use crate::replication::{self, start_replication};
+use directory::Directory;
 use process::Process;
 
 /// A `mongod` on loopback, started as a replica set of one node; it ends with this value.
@@ -23,7 +24,7 @@ pub struct Mongod {
     process: Option<Process>,
     program: PathBuf,
     port: u16,
-    directory: TempDir,
+    directory: Directory,
 }
 
 impl Mongod {
@@ -39,8 +40,8 @@ impl Mongod {
     /// Starts a server that listens but belongs to no replica set yet.
     pub(crate) async fn launch() -> Result<Self> {
         let program = tokio::task::spawn_blocking(crate::binary::find).await??;
-        let directory = launch::data_directory()?;
-        let (process, port) = launch::on_free_port(&program, directory.path()).await?;
+        let directory = Directory::create()?;
+        let (process, port) = launch::on_free_port(&program, &directory).await?;
         Ok(Self {
             process: Some(process),
             program,
@@ -76,12 +77,13 @@ impl Mongod {
 
     /// The last lines of the server's log.
     pub fn log_tail(&self) -> String {
-        log_tail(&launch::log_path(self.directory.path()))
+        log_tail(&self.directory.log())
     }
 
-    /// Stops the process in its tracks (SIGSTOP): connections stay open and nothing answers.
+    /// Stops the process in its tracks (SIGSTOP): connections stay open and nothing answers. When this
+    /// returns, it stands still.
     pub fn pause(&self) -> Result<()> {
-        self.running()?.signal(Signal::STOP)
+        self.running()?.pause()
     }
 
     /// Lets a paused process go on (SIGCONT).
@@ -102,7 +104,7 @@ impl Mongod {
         self.running()?.signal(Signal::TERM)?;
         if let Some(process) = &mut self.process {
             let ended = process.wait_for_end().await;
-            ended.with_context(|| log_tail(&launch::log_path(self.directory.path())))?;
+            ended.with_context(|| log_tail(&self.directory.log()))?;
         }
         self.process = None;
         Ok(())
@@ -122,7 +124,7 @@ impl Mongod {
         if self.process.is_some() {
             self.stop().await?;
         }
-        let started = launch::on_port(&self.program, self.directory.path(), self.port).await?;
+        let started = launch::on_port(&self.program, &self.directory, self.port).await?;
         self.process = Some(started);
         Ok(())
     }

@@ -3,38 +3,56 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
-use tokio::time::{Instant, sleep, timeout};
+use anyhow::{Result, anyhow};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a guard's last work may take before its thread gives up.
-const LAST_WORK: Duration = Duration::from_secs(8);
+const LAST_WORK: Duration = Duration::from_secs(10);
 
 /// Asks `probe` again and again until it says yes; an error of the probe counts as "not yet".
 ///
 /// After `within` it fails, naming `what` was awaited and the probe's last error.
-pub async fn eventually(
+pub async fn eventually<Probe, Answer>(what: &str, within: Duration, mut probe: Probe) -> Result<()>
+where
+    Probe: FnMut() -> Answer,
+    Answer: Future<Output = Result<bool>>,
+{
+    let ask = || {
+        let answer = probe();
+        async { Ok(answer.await?.then_some(())) }
+    };
+    wait_for(what, within, ask).await
+}
+
+/// The same for a value that the probe finds.
+///
+/// Not an `AsyncFnMut`, since the compiler cannot show that such a probe may move between threads.
+pub(crate) async fn wait_for<T, Probe, Answer>(
     what: &str,
     within: Duration,
-    mut probe: impl AsyncFnMut() -> Result<bool>,
-) -> Result<()> {
+    mut probe: Probe,
+) -> Result<T>
+where
+    Probe: FnMut() -> Answer,
+    Answer: Future<Output = Result<Option<T>>>,
+{
     let deadline = Instant::now() + within;
     let mut last_error = None;
     loop {
-        match tokio::time::timeout_at(deadline, probe()).await {
-            Ok(Ok(true)) => return Ok(()),
-            Ok(Ok(false)) => last_error = None,
+        match timeout_at(deadline, probe()).await {
+            Ok(Ok(Some(found))) => return Ok(found),
+            Ok(Ok(None)) => last_error = None,
             Ok(Err(error)) => last_error = Some(error),
             Err(_) => {
-                last_error = Some(last_error.unwrap_or_else(|| anyhow!("the last probe hung")))
+                let error = last_error.unwrap_or_else(|| anyhow!("the last probe hung"));
+                return Err(error.context(format!("{what}: not within {within:?}")));
             }
         }
         if Instant::now() >= deadline {
-            match last_error {
-                Some(error) => return Err(error.context(format!("{what}: not within {within:?}"))),
-                None => bail!("{what}: not within {within:?}"),
-            }
+            let error = last_error.unwrap_or_else(|| anyhow!("the answer was no"));
+            return Err(error.context(format!("{what}: not within {within:?}")));
         }
         sleep(PAUSE).await;
     }

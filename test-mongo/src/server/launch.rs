@@ -4,15 +4,15 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+use super::directory::Directory;
 use super::process::Process;
-use crate::{paths, replication::SET_NAME};
+use crate::replication::SET_NAME;
 
 /// Below the ports that systems give to outgoing connections, so that none of these takes the port of a
 /// server that is down for a moment.
@@ -74,22 +74,7 @@ pub fn log_tail(log: &Path) -> String {
     format!("the end of {}:\n{tail}", log.display())
 }
 
-pub(super) fn log_path(directory: &Path) -> PathBuf {
-    directory.join("mongod.log")
-}
-
-pub(super) fn data_directory() -> Result<TempDir> {
-    let parent = paths::server_data();
-    fs::create_dir_all(&parent).with_context(|| format!("create {}", parent.display()))?;
-    let directory = tempfile::Builder::new()
-        .prefix("run-")
-        .tempdir_in(&parent)
-        .context("create a data folder")?;
-    fs::create_dir(directory.path().join("data")).context("create a data folder")?;
-    Ok(directory)
-}
-
-pub(super) async fn on_free_port(program: &Path, directory: &Path) -> Result<(Process, u16)> {
+pub(super) async fn on_free_port(program: &Path, directory: &Directory) -> Result<(Process, u16)> {
     for _ in 0..ATTEMPTS {
         let port = free_port()?;
         if let Some(process) = launch(program, directory, port).await? {
@@ -99,7 +84,7 @@ pub(super) async fn on_free_port(program: &Path, directory: &Path) -> Result<(Pr
     bail!("{ATTEMPTS} ports in turn were taken by others before mongod could listen")
 }
 
-pub(super) async fn on_port(program: &Path, directory: &Path, port: u16) -> Result<Process> {
+pub(super) async fn on_port(program: &Path, directory: &Directory, port: u16) -> Result<Process> {
     let process = launch(program, directory, port).await?;
     process.with_context(|| format!("port {port} has been taken by another program"))
 }
@@ -107,8 +92,8 @@ pub(super) async fn on_port(program: &Path, directory: &Path, port: u16) -> Resu
 /// A server that listens on this port; none if the port is taken.
 ///
 /// Its own log tells, not an answer on the port, which might be another server's.
-async fn launch(program: &Path, directory: &Path, port: u16) -> Result<Option<Process>> {
-    let path = log_path(directory);
+async fn launch(program: &Path, directory: &Directory, port: u16) -> Result<Option<Process>> {
+    let path = directory.log();
     let log = File::options()
         .create(true)
         .append(true)
@@ -116,8 +101,8 @@ async fn launch(program: &Path, directory: &Path, port: u16) -> Result<Option<Pr
         .with_context(|| format!("open {}", path.display()))?;
     let earlier = log.metadata().context("look at the log")?.len();
     let mut command = vec![program.into()];
-    command.extend(server_arguments(&directory.join("data"), port));
-    let mut process = Process::spawn(&command, log, directory)?;
+    command.extend(server_arguments(&directory.data(), port));
+    let mut process = Process::spawn(&command, log, directory.path())?;
     let deadline = Instant::now() + START;
     loop {
         // Its end is looked at before its log, so that the log is complete once it has ended.

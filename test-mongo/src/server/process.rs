@@ -7,10 +7,12 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use rustix::process::{Pid, Signal};
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use tokio::time::{Instant, sleep};
 
-use crate::wait::eventually;
+/// How long a server may take to end by itself.
+const END: Duration = Duration::from_secs(60);
 
 /// Becomes the server once it is told to. Told nothing, because we died, it ends.
 const LAUNCHER: &str = r#"read -r go && exec "$@" </dev/null"#;
@@ -80,16 +82,32 @@ impl Process {
             .with_context(|| format!("send {signal:?} to mongod"))
     }
 
+    /// Stops the server and waits until it stands still: its threads run on for a moment after the signal.
+    pub(super) fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        // The report is left in place, so that a second pause finds it too.
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&self.server)), stopped)
+            .context("wait for mongod's pause")?;
+        Ok(())
+    }
+
     /// How the server ended, if it has.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.server.try_wait().context("look after mongod")
     }
 
+    /// Waits for its end, which is also its reaping.
     pub(super) async fn wait_for_end(&mut self) -> Result<()> {
-        eventually("mongod's end", Duration::from_secs(60), async || {
-            Ok(self.ended()?.is_some())
-        })
-        .await
+        let deadline = Instant::now() + END;
+        while self.ended()?.is_none() {
+            ensure!(
+                Instant::now() < deadline,
+                "mongod does not end within {END:?}"
+            );
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
     }
 }
 

@@ -16,6 +16,8 @@ use test_mongo::{Mongod, TestMongo, admin_command, eventually};
 /// Marks the run of this test binary that is the parent to be killed.
 const PARENT: &str = "TEST_MONGO_PARENT";
 
+const LONG: Duration = Duration::from_secs(20);
+
 #[tokio::test]
 async fn servers_end_with_a_killed_parent() -> Result<()> {
     let mut parent = Command::new(env::current_exe()?)
@@ -37,20 +39,18 @@ async fn servers_end_with_a_killed_parent() -> Result<()> {
             let (pid, directory) = line.strip_prefix("server ")?.split_once(' ')?;
             Some((pid.parse().ok()?, PathBuf::from(directory)))
         })
-        .take(3)
+        .take(4)
         .collect();
     parent.kill()?;
     parent.wait()?;
-    ensure!(servers.len() == 3, "the parent started {servers:?}");
-    for (pid, directory) in servers {
-        eventually("the server's end", Duration::from_secs(20), async || {
-            Ok(!runs(pid))
-        })
-        .await?;
-        eventually("its data's end", Duration::from_secs(20), async || {
-            Ok(!directory.exists())
-        })
-        .await?;
+    ensure!(servers.len() == 4, "the parent started {servers:?}");
+    for (pid, _) in &servers {
+        eventually("the server's end", LONG, async || Ok(!runs(*pid))).await?;
+    }
+    // The next server removes what nobody watched: the data of one that had been killed before.
+    let _next = Mongod::start().await?;
+    for (_, directory) in &servers {
+        eventually("its data's end", LONG, async || Ok(!directory.exists())).await?;
     }
     Ok(())
 }
@@ -64,6 +64,10 @@ async fn parent_to_be_killed() -> Result<()> {
     let running = Mongod::start().await?;
     let paused = Mongod::start().await?;
     paused.pause()?;
+    let mut killed = Mongod::start().await?;
+    let killed_pid = killed.pid().context("the killed server's id")?;
+    killed.kill()?;
+    report(killed_pid.cast_signed(), &killed.directory().join("data"))?;
     let shared = TestMongo::new().await?;
     for uri in [running.uri(), shared.uri().to_owned()] {
         let (pid, data) = identity(&uri).await?;

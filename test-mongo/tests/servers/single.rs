@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{TransactionOptions, WriteConcern};
-use test_mongo::{Mongod, TestMongo, admin_command};
+use test_mongo::{Mongod, ReplicaSet, TestMongo, admin_command};
 use tokio::time::timeout;
 
 #[tokio::test]
@@ -89,9 +89,19 @@ async fn databases_are_apart_and_dropped_with_their_guard() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn taken_port_is_no_obstacle_to_a_second_server() -> Result<()> {
-    let (first, second) = tokio::try_join!(Mongod::start(), Mongod::start())?;
-    assert_ne!(first.port(), second.port());
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_and_databases_start_side_by_side() -> Result<()> {
+    let servers = [tokio::spawn(Mongod::start()), tokio::spawn(Mongod::start())];
+    let databases = [
+        tokio::spawn(TestMongo::new()),
+        tokio::spawn(TestMongo::new()),
+    ];
+    let set = tokio::spawn(ReplicaSet::start(1));
+    let [first, second] = servers;
+    assert_ne!(first.await??.port(), second.await??.port());
+    for database in databases {
+        database.await??;
+    }
+    assert_eq!(set.await??.primary().await?, 0);
     Ok(())
 }
