@@ -3,6 +3,7 @@
 
 mod cargo;
 mod ci;
+mod demo;
 mod mongo;
 mod test;
 
@@ -25,6 +26,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Real commands from several processes share a resource under caps; two of them are killed
+    Demo(demo::Opts),
     /// A MongoDB for people: it runs until it is stopped
     #[command(subcommand)]
     Mongo(mongo::Command),
@@ -32,6 +35,10 @@ enum Task {
     Test(test::Opts),
     /// Precisely what the project's CI runs
     Ci,
+    #[command(name = "__contender", hide = true)]
+    Contender(demo::contender::Opts),
+    #[command(name = "__job", hide = true)]
+    Job(demo::job::Opts),
 }
 
 #[tokio::main]
@@ -50,6 +57,9 @@ async fn run(task: Task) -> Result<()> {
         Task::Mongo(command) => mongo::run(command).await,
         Task::Test(opts) => test::run(opts).await,
         Task::Ci => ci::run().await,
+        Task::Demo(opts) => demo::run(opts).await,
+        Task::Contender(opts) => demo::contender::run(opts).await,
+        Task::Job(opts) => demo::job::run(opts),
     }
 }
 
