@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lease_shared::{DocumentAddress, DocumentError, Layer, LayerDocument, LeaseName, Level};
+use proptest::prelude::*;
 
 fn address() -> DocumentAddress {
     DocumentAddress::new("acme", "thesis", "_vance/config/lease/tex.yaml").unwrap()
@@ -171,7 +172,7 @@ fn characters_that_yaml_does_not_allow_are_refused() {
         "name: tex\n\u{feff}resource: a",
         Some(2),
         "",
-        "\u{feff}resource: a",
+        "\\u{feff}resource: a",
         "U+FEFF",
     );
     refused(
@@ -187,7 +188,8 @@ fn characters_that_yaml_does_not_allow_are_refused() {
 fn documents_without_content_are_refused() {
     for text in ["", " \n\n", "# nothing\n# here\n", "---\n", "~\n"] {
         let error = parse(text).unwrap_err();
-        assert_eq!((&error.field, &error.value), (&None, &None), "{text:?}");
+        let place = (error.line, &error.field, &error.value);
+        assert_eq!(place, (None, &None, &None), "{text:?}");
         assert!(error.problem.contains("is empty"), "{error}");
     }
     for text in ["tex", "- name: tex", "7"] {
@@ -540,4 +542,80 @@ fn a_document_is_checked_for_where_it_is_to_stand() {
         );
         assert!(error.problem.contains("[A-Za-z0-9]"), "{error}");
     }
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange(text in prop::collection::vec(fragment(), 0..24)) {
+        let text = text.concat();
+        if let Err(error) = parse(&text) {
+            let message = error.to_string();
+            prop_assert!(!message.chars().any(char::is_control), "{:?}", message);
+            prop_assert!(message.len() < 1000, "{}", message);
+            let lines = text.split('\n').count();
+            prop_assert!(error.line.is_none_or(|line| (1..=lines).contains(&line)), "{} of {}", message, lines);
+        }
+    }
+}
+
+/// What YAML gives a meaning to, what a definition does, and anything else.
+fn fragment() -> impl Strategy<Value = String> {
+    let known = [
+        "name: tex\n",
+        "name",
+        "tex",
+        "levels",
+        "user",
+        "ttlSeconds: ",
+        "waitMs: ",
+        "resource: ",
+        "global: 1",
+        ": ",
+        ":",
+        "\n",
+        "\n  ",
+        "\n- ",
+        "- ",
+        "? ",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        "&a ",
+        "*a",
+        "!t ",
+        "!!int ",
+        "!!str ",
+        "<<: ",
+        "|\n",
+        ">-\n",
+        "\"",
+        "'",
+        "\\",
+        "#",
+        " # ",
+        "---\n",
+        "...\n",
+        "%YAML 1.1\n",
+        "%",
+        "@",
+        "`",
+        "~",
+        "null",
+        "0",
+        "-1",
+        "1e3",
+        "\t",
+        "\r\n",
+        "\u{feff}",
+        "\u{85}",
+        "\u{2028}",
+        "\u{1F600}",
+        "\0",
+    ];
+    prop_oneof![
+        9 => prop::sample::select(known.to_vec()).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ]
 }
