@@ -289,6 +289,8 @@ async fn a_write_that_is_perhaps_done_invalidates_too() {
     mongo.fail(&elsewhere, doc! { "times": 1 }, unsure).await;
     let error = resolver.put(&system(), &wait(2)).await.unwrap_err();
     assert!(error.to_string().contains("_vance/_tenant"), "{error}");
+    // Not waited for, it is seen as soon as a majority has it.
+    while elsewhere.documents.get(&system()).await.unwrap() != Some(wait(2)) {}
     assert_eq!(resolved(&resolver).await, Some(2));
     mongo.drop().await;
 }
