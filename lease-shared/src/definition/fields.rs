@@ -1,6 +1,7 @@
 //! Reads the fields of a definition from any serde format and refuses, with the field and the rule, what breaks one.
 //! Documents and inline definitions share it; an inline one has fewer fields.
 
+mod key;
 mod node;
 
 use std::cell::RefCell;
@@ -8,6 +9,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};
 
+use self::key::KeySeed;
 use self::node::Node;
 use super::Caps;
 use super::document_error::{escaped, shown};
@@ -265,64 +267,6 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<(), A::Error> {
         let (tag, _) = tagged.variant::<String>()?;
         self.other(format_args!("!{tag}"))
-    }
-}
-
-/// Reads a key of `parent` and finds which of its children it names.
-struct KeySeed<'a, 'b> {
-    parent: &'b NodeSeed<'a>,
-    seen: &'b [Node],
-}
-
-impl KeySeed<'_, '_> {
-    fn refuse<E: Error>(&self, key: &str, problem: impl Into<String>) -> E {
-        let field = match self.parent.node.path() {
-            Some(parent) => format!("{parent}.{key}"),
-            None => key.to_owned(),
-        };
-        self.parent.reading.refuse(Refusal {
-            field: Some(field),
-            value: None,
-            at: At::Key,
-            problem: problem.into(),
-        })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for KeySeed<'_, '_> {
-    type Value = Node;
-
-    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Node, D::Error> {
-        source.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for KeySeed<'_, '_> {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E: Error>(self, key: &str) -> Result<Node, E> {
-        let children = self.parent.node.children();
-        let inline = self.parent.reading.inline;
-        let Some((_, child)) = children.iter().find(|(name, _)| *name == key) else {
-            let known = children
-                .iter()
-                .filter(|(_, child)| !inline || child.refused_inline().is_none())
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(", ");
-            return Err(self.refuse(key, format!("is not a known key; known here: {known}")));
-        };
-        if let Some(problem) = child.refused_inline().filter(|_| inline) {
-            return Err(self.refuse(key, problem));
-        }
-        if self.seen.contains(child) {
-            return Err(self.refuse(key, "stands here a second time: keep one of the two"));
-        }
-        Ok(*child)
     }
 }
 

@@ -144,9 +144,17 @@ impl Source<'_> {
             .field(refusal.field.as_deref())
             .value(value.or(refusal.value.as_deref()));
         match place {
-            Some(place) => error.at(place.line()),
-            None => error,
+            // An empty document has no place at which something should be.
+            Some(place) if refusal.field.is_some() || refusal.at != At::Whole => {
+                error.at(self.line(&place))
+            }
+            _ => error,
         }
+    }
+
+    /// The line of `place`. The parser counts the end of the text as a line of its own.
+    fn line(&self, place: &Location) -> usize {
+        place.line().min(self.text.lines().count()).max(1)
     }
 
     /// The parser's own error.
@@ -155,8 +163,7 @@ impl Source<'_> {
         let Some(place) = error.location() else {
             return self.error(&problem);
         };
-        // The end of the text counts as a line of its own.
-        let number = place.line().min(self.text.lines().count()).max(1);
+        let number = self.line(&place);
         let line = self.text.lines().nth(number - 1).unwrap_or_default();
         let indent = &line[..line.len() - line.trim_start().len()];
         if indent.contains('\t') {
@@ -172,15 +179,17 @@ impl Source<'_> {
             Err(error) => error,
             Ok(Unwanted) => return self.error("holds more than one YAML document"),
         };
-        if !error.to_string().contains("expected nothing") {
+        if !error.to_string().contains(NO_SECOND) {
             return self.broken(&error);
         }
         let problem = "holds a second YAML document: keep one, without `---` after it";
         match error.location() {
-            Some(place) => self
-                .error(problem)
-                .at(place.line())
-                .value(trimmed_line(self.text, place.line())),
+            Some(place) => {
+                let line = self.line(&place);
+                self.error(problem)
+                    .at(line)
+                    .value(trimmed_line(self.text, line))
+            }
             None => self.error(problem),
         }
     }
@@ -211,6 +220,9 @@ impl Source<'_> {
     }
 }
 
+/// What the format says was expected of a second document.
+const NO_SECOND: &str = "no second document";
+
 /// Takes any value and refuses it, so that the format's error tells where the value stands.
 struct Unwanted;
 
@@ -221,7 +233,7 @@ impl<'de> Deserialize<'de> for Unwanted {
         impl<'de> Visitor<'de> for Refuse {
             type Value = Unwanted;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("nothing")
+                f.write_str(NO_SECOND)
             }
         }
         source.deserialize_any(Refuse)

@@ -171,7 +171,8 @@ impl DefinitionResolver {
         self.inner.cache.invalidate_all();
     }
 
-    /// Follows the changes that other processes write, until the returned guard is dropped. Needs a tokio runtime.
+    /// Follows the changes that other processes write, until the returned guard is dropped. Panics outside a tokio
+    /// runtime.
     pub fn watch(&self) -> DefinitionWatch {
         watch::start(self.clone())
     }

@@ -24,7 +24,8 @@ pub struct DefinitionWatch {
 
 impl DefinitionWatch {
     /// Waits until changes are followed: what is written from now on is heard of. Returns at once if that was so
-    /// before. On a standalone MongoDB server, which has no change streams, it returns as soon as that is known.
+    /// before. On a standalone MongoDB server, which has no change streams, it returns as soon as that is known. Waits on while the documents cannot be
+    /// watched.
     pub async fn established(&mut self) {
         // An error means that the task died; `ended` tells.
         let _ = self.established.wait_for(|established| *established).await;

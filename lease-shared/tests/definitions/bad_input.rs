@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use lease_shared::definition::{DocumentAddress, DocumentError, Layer, LayerDocument};
 use lease_shared::{LeaseName, Level};
+use proptest::prelude::*;
 
 fn address() -> DocumentAddress {
     DocumentAddress::new("acme", "thesis", "_vance/config/lease/tex.yaml").unwrap()
@@ -91,104 +92,33 @@ fn quoted_numbers_are_names() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn broken_yaml_is_refused() {
-    refused(
-        "name: tex
-levels: {user: 1",
-        Some(2),
-        "",
-        "levels: {user: 1",
-        "not valid YAML",
-    );
-    refused(
-        "name: tex\nresource: \"tex\nlevels: 3",
-        Some(3),
-        "",
-        "levels: 3",
-        "not valid YAML",
-    );
-    refused(
-        "name: tex\nlevels: {user: 1]}",
-        Some(2),
-        "",
-        "levels: {user: 1]}",
-        "not valid YAML",
-    );
-    refused(
-        "name: tex\nlevels: *gone",
-        Some(2),
-        "",
-        "levels: *gone",
-        "unknown anchor",
-    );
-    refused(
-        "name: tex\nlevels:\n\tuser: 1",
-        Some(3),
-        "",
-        "user: 1",
-        "not with tabs",
-    );
-    refused(
-        "resource: a
-  name: tex",
-        Some(2),
-        "",
-        "name: tex",
-        "not valid YAML",
-    );
-    refused(
-        "name: \"\u{1F600}\u{1F600}\"\nlevels: {user: six}",
-        Some(1),
-        "name",
-        "\"\u{1F600}\u{1F600}\"",
-        "must be text",
-    );
-    refused(
-        "# \u{1F600}\u{1F600}\nname: tex\nlevels: {user: six}",
-        Some(3),
-        "levels.user",
-        "six",
-        "1 to 1000",
-    );
+    refused("name: tex\nlevels: {user: 1", Some(2), "", "levels: {user: 1", "not valid YAML");
+    refused("name: tex\nresource: \"tex\nlevels: 3", Some(3), "", "levels: 3", "not valid YAML");
+    refused("name: tex\nlevels: {user: 1]}", Some(2), "", "levels: {user: 1]}", "not valid YAML");
+    refused("name: tex\nlevels: *gone", Some(2), "", "levels: *gone", "unknown anchor");
+    refused("name: tex\nlevels:\n\tuser: 1", Some(3), "", "user: 1", "not with tabs");
+    refused("resource: a\n  name: tex", Some(2), "", "name: tex", "not valid YAML");
+    refused("name: \"\u{1F600}\u{1F600}\"\nlevels: {user: six}", Some(1), "name", "\"\u{1F600}\u{1F600}\"", "must be text");
+    refused("# \u{1F600}\u{1F600}\nname: tex\nlevels: {user: six}", Some(3), "levels.user", "six", "1 to 1000");
 }
 
 #[test]
+#[rustfmt::skip]
 fn characters_that_yaml_does_not_allow_are_refused() {
-    refused(
-        "name: tex\nresource: a\0b",
-        Some(2),
-        "",
-        "resource: a\\u{0}b",
-        "U+0000",
-    );
-    refused(
-        "name: tex\nresource: \u{1b}[31m",
-        Some(2),
-        "",
-        "resource: \\u{1b}[31m",
-        "U+001B",
-    );
-    refused(
-        "name: tex\n\u{feff}resource: a",
-        Some(2),
-        "",
-        "\u{feff}resource: a",
-        "U+FEFF",
-    );
-    refused(
-        "name: tex\nresource: \"a\\0b\"",
-        Some(2),
-        "resource",
-        "\"a\\0b\"",
-        "control characters",
-    );
+    refused("name: tex\nresource: a\0b", Some(2), "", "resource: a\\u{0}b", "U+0000");
+    refused("name: tex\nresource: \u{1b}[31m", Some(2), "", "resource: \\u{1b}[31m", "U+001B");
+    refused("name: tex\n\u{feff}resource: a", Some(2), "", "\\u{feff}resource: a", "U+FEFF");
+    refused("name: tex\nresource: \"a\\0b\"", Some(2), "resource", "\"a\\0b\"", "control characters");
 }
 
 #[test]
 fn documents_without_content_are_refused() {
     for text in ["", " \n\n", "# nothing\n# here\n", "---\n", "~\n"] {
         let error = parse(text).unwrap_err();
-        assert_eq!((&error.field, &error.value), (&None, &None), "{text:?}");
+        let place = (error.line, &error.field, &error.value);
+        assert_eq!(place, (None, &None, &None), "{text:?}");
         assert!(error.problem.contains("is empty"), "{error}");
     }
     for text in ["tex", "- name: tex", "7"] {
@@ -197,65 +127,25 @@ fn documents_without_content_are_refused() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn a_second_document_is_refused() {
-    refused(
-        "name: tex\n---\nname: tex\n",
-        Some(3),
-        "",
-        "name: tex",
-        "second YAML document",
-    );
+    refused("name: tex\n---\nname: tex\n", Some(3), "", "name: tex", "second YAML document");
     let error = parse("name: tex\n---\n").unwrap_err();
     assert!(error.problem.contains("second YAML document"), "{error}");
     assert!(error.line.is_some(), "{error}");
 }
 
 #[test]
+#[rustfmt::skip]
 fn keys_are_known_and_stand_once() {
-    refused(
-        "name: tex\nwaitMS: 5\n",
-        Some(2),
-        "waitMS",
-        "5",
-        "name, resource, levels, ttlSeconds, waitMs",
-    );
-    refused(
-        "name: tex\nlevels:\n  usr: 5 # me\n",
-        Some(3),
-        "levels.usr",
-        "5",
-        "global, tenant, project, user",
-    );
-    refused(
-        "name: tex\nlevels: {usr: 5, user: 1}\n",
-        Some(2),
-        "levels.usr",
-        "5",
-        "known",
-    );
-    refused(
-        "name: tex\n<<: {user: 1}\n",
-        Some(2),
-        "<<",
-        "{user: 1}",
-        "known",
-    );
+    refused("name: tex\nwaitMS: 5\n", Some(2), "waitMS", "5", "name, resource, levels, ttlSeconds, waitMs");
+    refused("name: tex\nlevels:\n  usr: 5 # me\n", Some(3), "levels.usr", "5", "global, tenant, project, user");
+    refused("name: tex\nlevels: {usr: 5, user: 1}\n", Some(2), "levels.usr", "5", "known");
+    refused("name: tex\n<<: {user: 1}\n", Some(2), "<<", "{user: 1}", "known");
     refused("name: tex\n7: 1\n", Some(2), "7", "1", "known");
     refused("name: tex\n\"a\\nb\": 1\n", Some(2), "a\\nb", "1", "known");
-    refused(
-        "name: tex\nwaitMs: 5\nwaitMs: 6\n",
-        Some(3),
-        "waitMs",
-        "6",
-        "second time",
-    );
-    refused(
-        "name: tex\nlevels:\n  user: 1\n  user: 2\n",
-        Some(4),
-        "levels.user",
-        "2",
-        "second time",
-    );
+    refused("name: tex\nwaitMs: 5\nwaitMs: 6\n", Some(3), "waitMs", "6", "second time");
+    refused("name: tex\nlevels:\n  user: 1\n  user: 2\n", Some(4), "levels.user", "2", "second time");
     let long = "k".repeat(60_000);
     let error = parse(&format!("name: tex\n{long}: 1")).unwrap_err();
     assert_eq!(error.line, Some(2));
@@ -263,15 +153,10 @@ fn keys_are_known_and_stand_once() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn the_name_is_the_files() {
     refused("waitMs: 5\n", Some(1), "name", "", "write `name: tex`");
-    refused(
-        "# why\nname: tax\n",
-        Some(2),
-        "name",
-        "tax",
-        "write `name: tex` or rename",
-    );
+    refused("# why\nname: tax\n", Some(2), "name", "tax", "write `name: tex` or rename");
     refused("name: 123\n", Some(1), "name", "123", "in quotes");
     refused("name: 1.10\n", Some(1), "name", "1.10", "in quotes");
     refused("name: true\n", Some(1), "name", "true", "in quotes");
@@ -279,136 +164,45 @@ fn the_name_is_the_files() {
     refused("name: [tex]\n", Some(1), "name", "[tex]", "must be text");
     let long = "x".repeat(65);
     for name in ["a/b", "..", "a|b", "a.b", "-a", &long] {
-        refused(
-            &format!("name: \"{name}\"\n"),
-            Some(1),
-            "name",
-            &format!("\"{name}\""),
-            "[A-Za-z0-9]",
-        );
+        refused(&format!("name: \"{name}\"\n"), Some(1), "name", &format!("\"{name}\""), "[A-Za-z0-9]");
     }
 }
 
 #[test]
+#[rustfmt::skip]
 fn caps_are_whole_numbers_from_1_to_1000() {
-    for cap in [
-        "six",
-        "\"6\"",
-        "'6'",
-        "0",
-        "-1",
-        "1.5",
-        "6.0",
-        "1e3",
-        "1001",
-        "4294967296",
-        "99999999999999999999",
-        "010",
-        "1_000",
-        "true",
-        ".nan",
-        ".inf",
-        "[1]",
-        "{at: 1}",
-        "!much 6",
-        "0x7D1",
-        "2026-01-01",
-    ] {
+    for cap in ["six", "\"6\"", "'6'", "0", "-1", "1.5", "6.0", "1e3", "1001", "4294967296", "99999999999999999999", "010", "1_000", "true", ".nan", ".inf", "[1]", "{at: 1}", "!much 6", "0x7D1", "2026-01-01"] {
         let text = format!("name: tex\nlevels:\n  # the ceiling\n  global: {cap} # not {{so}}\n");
-        refused(
-            &text,
-            Some(4),
-            "levels.global",
-            cap,
-            "whole number from 1 to 1000",
-        );
+        refused(&text, Some(4), "levels.global", cap, "whole number from 1 to 1000");
     }
     for cap in ["six", "\"6, or 7\"", "0", "1001"] {
         for level in ["user", "project", "tenant"] {
             let text = format!("name: tex\nlevels: {{ {level}: {cap}, global: 1 }}\n");
-            refused(
-                &text,
-                Some(2),
-                &format!("levels.{level}"),
-                cap,
-                "whole number from 1 to 1000",
-            );
+            refused(&text, Some(2), &format!("levels.{level}"), cap, "whole number from 1 to 1000");
         }
     }
 }
 
 #[test]
+#[rustfmt::skip]
 fn null_is_not_absence() {
-    refused(
-        "name: tex\nlevels:\n  user:\n  project: 1\n",
-        Some(3),
-        "levels.user",
-        "",
-        "leave the line out",
-    );
-    refused(
-        "name: tex\nlevels:\n  user: ~\n",
-        Some(3),
-        "levels.user",
-        "~",
-        "leave the line out",
-    );
-    refused(
-        "name: tex\nlevels: {user: null}\n",
-        Some(2),
-        "levels.user",
-        "null",
-        "leave the line out",
-    );
-    refused(
-        "name: tex\nlevels:\nwaitMs: 1\n",
-        Some(2),
-        "levels",
-        "",
-        "leave the line out",
-    );
-    refused(
-        "name: tex\nresource:\n",
-        Some(2),
-        "resource",
-        "",
-        "is empty",
-    );
-    refused(
-        "name: tex\nttlSeconds: ~\n",
-        Some(2),
-        "ttlSeconds",
-        "~",
-        "1 to 604800",
-    );
-    refused(
-        "name: tex\nwaitMs: Null\n",
-        Some(2),
-        "waitMs",
-        "Null",
-        "0 to 86400000",
-    );
+    refused("name: tex\nlevels:\n  user:\n  project: 1\n", Some(3), "levels.user", "", "leave the line out");
+    refused("name: tex\nlevels:\n  user: ~\n", Some(3), "levels.user", "~", "leave the line out");
+    refused("name: tex\nlevels: {user: null}\n", Some(2), "levels.user", "null", "leave the line out");
+    refused("name: tex\nlevels:\nwaitMs: 1\n", Some(2), "levels", "", "leave the line out");
+    refused("name: tex\nresource:\n", Some(2), "resource", "", "is empty");
+    refused("name: tex\nttlSeconds: ~\n", Some(2), "ttlSeconds", "~", "1 to 604800");
+    refused("name: tex\nwaitMs: Null\n", Some(2), "waitMs", "Null", "0 to 86400000");
 }
 
 #[test]
+#[rustfmt::skip]
 fn times_are_bounded() {
     for ttl in ["0", "-1", "604801", "1000000000000", "1.5", "2m", "\"60\""] {
-        refused(
-            &format!("name: tex\nttlSeconds: {ttl}\n"),
-            Some(2),
-            "ttlSeconds",
-            ttl,
-            "1 to 604800",
-        );
+        refused(&format!("name: tex\nttlSeconds: {ttl}\n"), Some(2), "ttlSeconds", ttl, "1 to 604800");
     }
     for wait in ["-1", "86400001", "1e3", "10s", "\"0\""] {
-        refused(
-            &format!("name: tex\nwaitMs: {wait}\n"),
-            Some(2),
-            "waitMs",
-            wait,
-            "0 to 86400000",
-        );
+        refused(&format!("name: tex\nwaitMs: {wait}\n"), Some(2), "waitMs", wait, "0 to 86400000");
     }
 }
 
@@ -428,6 +222,7 @@ fn resources_are_text_and_not_inline_ones() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn hostile_sizes_are_refused_in_time() {
     let begun = Instant::now();
     let comment = format!("name: tex\n#{}", "x".repeat(64 * 1024 - 11));
@@ -441,37 +236,13 @@ fn hostile_sizes_are_refused_in_time() {
         bomb += &format!("a{i}: &a{i} [{refs}]\n");
     }
     refused(&bomb, Some(2), "a0", "&a0 [x,x,x,x,x,x,x,x,x,x]", "known");
-    refused(
-        &bomb.replace("a9:", "levels:").replace("a0:", "resource:"),
-        Some(2),
-        "resource",
-        "&a0 [x,x,x,x,x,x,x,x,x,x]",
-        "must be text",
-    );
+    refused(&bomb.replace("a9:", "levels:").replace("a0:", "resource:"), Some(2), "resource", "&a0 [x,x,x,x,x,x,x,x,x,x]", "must be text");
 
     let deep = format!("name: tex\nlevels: {}", "[".repeat(17));
     refused(&deep, Some(2), "", &deep[10..], "16 nest");
-    refused(
-        &format!("name: tex\nlevels: {}", "[".repeat(40_000)),
-        Some(2),
-        "",
-        &format!("levels: {}…", "[".repeat(72)),
-        "16 nest",
-    );
-    refused(
-        &format!("name: tex\nlevels: {}", "{a: ".repeat(16_000)),
-        Some(2),
-        "",
-        &format!("levels: {}…", "{a: ".repeat(18)),
-        "16 nest",
-    );
-    refused(
-        &format!("name: tex\nlevels: {}", "[']',".repeat(12_000)),
-        Some(2),
-        "",
-        &format!("levels: {}['…", "[']',".repeat(14)),
-        "256 open",
-    );
+    refused(&format!("name: tex\nlevels: {}", "[".repeat(40_000)), Some(2), "", &format!("levels: {}…", "[".repeat(72)), "16 nest");
+    refused(&format!("name: tex\nlevels: {}", "{a: ".repeat(16_000)), Some(2), "", &format!("levels: {}…", "{a: ".repeat(18)), "16 nest");
+    refused(&format!("name: tex\nlevels: {}", "[']',".repeat(12_000)), Some(2), "", &format!("levels: {}['…", "[']',".repeat(14)), "256 open");
 
     for nest in ["- ", "? ", "! ", "&a ", "- ? "] {
         let text = format!(
@@ -541,4 +312,80 @@ fn a_document_is_checked_for_where_it_is_to_stand() {
         );
         assert!(error.problem.contains("[A-Za-z0-9]"), "{error}");
     }
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange(text in prop::collection::vec(fragment(), 0..24)) {
+        let text = text.concat();
+        if let Err(error) = parse(&text) {
+            let message = error.to_string();
+            prop_assert!(!message.chars().any(char::is_control), "{:?}", message);
+            prop_assert!(message.len() < 1000, "{}", message);
+            let lines = text.split('\n').count();
+            prop_assert!(error.line.is_none_or(|line| (1..=lines).contains(&line)), "{} of {}", message, lines);
+        }
+    }
+}
+
+/// What YAML gives a meaning to, what a definition does, and anything else.
+fn fragment() -> impl Strategy<Value = String> {
+    let known = [
+        "name: tex\n",
+        "name",
+        "tex",
+        "levels",
+        "user",
+        "ttlSeconds: ",
+        "waitMs: ",
+        "resource: ",
+        "global: 1",
+        ": ",
+        ":",
+        "\n",
+        "\n  ",
+        "\n- ",
+        "- ",
+        "? ",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        "&a ",
+        "*a",
+        "!t ",
+        "!!int ",
+        "!!str ",
+        "<<: ",
+        "|\n",
+        ">-\n",
+        "\"",
+        "'",
+        "\\",
+        "#",
+        " # ",
+        "---\n",
+        "...\n",
+        "%YAML 1.1\n",
+        "%",
+        "@",
+        "`",
+        "~",
+        "null",
+        "0",
+        "-1",
+        "1e3",
+        "\t",
+        "\r\n",
+        "\u{feff}",
+        "\u{85}",
+        "\u{2028}",
+        "\u{1F600}",
+        "\0",
+    ];
+    prop_oneof![
+        9 => prop::sample::select(known.to_vec()).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ]
 }

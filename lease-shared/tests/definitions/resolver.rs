@@ -9,9 +9,10 @@ use lease_shared::definition::{
     MongoDocuments, ResolveError, Source,
 };
 use lease_shared::{LeaseName, Level, Tenancy};
+use mongodb::bson::doc;
 use tempfile::TempDir;
 
-use crate::support::{ada, at, resolved, system, tex, unbundled, wait};
+use crate::support::{FAIL_POINT, TestDatabase, ada, at, resolved, system, tex, unbundled, wait};
 
 fn directory() -> (TempDir, ConfigDocuments) {
     let root = tempfile::tempdir().unwrap();
@@ -207,7 +208,7 @@ async fn no_load_brings_back_what_a_write_replaced() {
             })
         })
         .collect();
-    for n in 1..400 {
+    for n in 1..150 {
         resolver.put(&system(), &wait(n)).await.unwrap();
         for _ in 0..3 {
             assert_eq!(resolved(&resolver).await, Some(n));
@@ -252,4 +253,44 @@ async fn a_store_that_does_not_answer_is_unavailable_in_time() {
         "{error}"
     );
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_layer_that_cannot_be_read_fails_all_and_nothing_is_kept() {
+    let _fail_point = FAIL_POINT.lock().await;
+    let mongo = TestDatabase::new().await;
+    let elsewhere = mongo.elsewhere().await;
+    let resolver = unbundled(elsewhere.documents.clone());
+    resolver.put(&system(), &wait(1)).await.unwrap();
+    let refuse = doc! { "failCommands": ["find"], "errorCode": 13 };
+    mongo.fail(&elsewhere, doc! { "times": 1 }, refuse).await;
+    let error = resolver.resolve(&ada(), &tex()).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ResolveError::Unavailable(DocumentStoreError::Mongo { .. })
+        ),
+        "{error}"
+    );
+    assert_eq!(resolved(&resolver).await, Some(1));
+}
+
+#[tokio::test]
+async fn a_write_that_is_perhaps_done_invalidates_too() {
+    let _fail_point = FAIL_POINT.lock().await;
+    let mongo = TestDatabase::new().await;
+    let elsewhere = mongo.elsewhere().await;
+    let resolver = unbundled(elsewhere.documents.clone());
+    resolver.put(&system(), &wait(1)).await.unwrap();
+    assert_eq!(resolved(&resolver).await, Some(1));
+    let unsure = doc! {
+        "failCommands": ["update"],
+        "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },
+    };
+    mongo.fail(&elsewhere, doc! { "times": 1 }, unsure).await;
+    let error = resolver.put(&system(), &wait(2)).await.unwrap_err();
+    assert!(error.to_string().contains("_vance/_tenant"), "{error}");
+    // Not waited for, it is seen as soon as a majority has it.
+    while elsewhere.documents.get(&system()).await.unwrap() != Some(wait(2)) {}
+    assert_eq!(resolved(&resolver).await, Some(2));
 }

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crate::definition::document_error::escaped;
 use crate::name::{InvalidName, LeaseName};
 use crate::scope::{check_segment, escape};
 
@@ -18,8 +19,11 @@ pub struct DocumentAddress {
 }
 
 impl DocumentAddress {
-    /// Checks the three: tenant and project 1 to 128 bytes without control characters; the path 1 to 1024 bytes,
-    /// relative, without empty, `.` or `..` segments, backslashes and control characters.
+    /// How many segments a path may have.
+    pub(crate) const MAX_SEGMENTS: usize = 16;
+
+    /// Checks the three: tenant and project 1 to 128 bytes without control characters; the path 1 to 1024 bytes in at
+    /// most 16 segments, relative, without empty, `.` or `..` segments, backslashes and control characters.
     pub fn new(
         tenant: impl Into<String>,
         project: impl Into<String>,
@@ -29,12 +33,13 @@ impl DocumentAddress {
         check_segment("tenant", &tenant)?;
         check_segment("project", &project)?;
         let plain = (1..=1024).contains(&path.len())
+            && path.split('/').count() <= Self::MAX_SEGMENTS
             && !path.chars().any(|c| c.is_control() || c == '\\')
             && !path
                 .split('/')
                 .any(|segment| matches!(segment, "" | "." | ".."));
         if !plain {
-            let rule = "must be a relative path of 1 to 1024 bytes without empty, `.` or `..` segments, backslashes and control characters";
+            let rule = "must be a relative path of 1 to 1024 bytes and at most 16 segments without empty, `.` or `..` segments, backslashes and control characters";
             return Err(InvalidName::new("document path", &path, rule));
         }
         Ok(Self {
@@ -88,7 +93,7 @@ impl DocumentAddress {
 impl fmt::Display for DocumentAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tenant, project) = (escape(&self.tenant), escape(&self.project));
-        write!(f, "{tenant}/{project}/{}", self.path)
+        write!(f, "{tenant}/{project}/{}", escaped(&self.path))
     }
 }
 
@@ -104,9 +109,10 @@ mod tests {
                 "{path}"
             );
         }
-        let long = "x".repeat(1025);
+        let (long, deep) = ("x".repeat(1025), "x/".repeat(16) + "x");
         for path in [
-            "", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\\b", "a\0", "a\nb", &long,
+            "", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\\b", "a\0", "a\nb",
+            &long, &deep,
         ] {
             let error = DocumentAddress::new("acme", "thesis", path).unwrap_err();
             assert_eq!(error.kind, "document path", "{path:?}");

@@ -10,8 +10,6 @@ use super::{DocumentAddress, DocumentStoreError};
 const FILE_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 /// The largest file that is read: a document is configuration, not data.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// How deep `list` looks.
-const MAX_FOLDERS: usize = 32;
 
 /// Documents as files `<root>/<tenant>/<project>/<path>`, for example a git checkout or a mounted ConfigMap.
 ///
@@ -222,7 +220,7 @@ impl DirectoryDocuments {
             names.push(name);
             let metadata = fs::metadata(entry.path());
             if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
-                if names.len() < MAX_FOLDERS {
+                if names.len() < 2 + DocumentAddress::MAX_SEGMENTS {
                     self.walk(&entry.path(), names, found)?;
                 }
             } else if let [tenant, project, path @ ..] = names.as_slice() {

@@ -9,6 +9,7 @@ use mongodb::options::{
 use mongodb::{Collection, Database};
 
 use super::{DocumentAddress, DocumentStoreError};
+use crate::definition::document_error::escaped;
 
 const COLLECTION: &str = "documents";
 const ID: &str = "_id";
@@ -69,8 +70,12 @@ impl MongoDocuments {
             match (address, document.remove(CONTENT)) {
                 (Some(address), Some(Bson::String(text))) => texts.insert(address, text),
                 _ => {
+                    let id = document
+                        .get(ID)
+                        .map(ToString::to_string)
+                        .unwrap_or_default();
                     return Err(DocumentStoreError::Unusable {
-                        document: format!("the stored document {:?}", document.get(ID)),
+                        document: format!("the stored document {}", escaped(&id)),
                         problem: format!("it has no text in `{CONTENT}`"),
                     });
                 }
