@@ -1,6 +1,7 @@
 //! The project's own tasks: `cargo xtask <task>`.
 #![allow(clippy::print_stdout)]
 
+mod bench;
 mod cargo;
 mod ci;
 mod demo;
@@ -33,8 +34,12 @@ enum Task {
     Mongo(mongo::Command),
     /// All tests, with a MongoDB for their time unless MONGODB_URI names one
     Test(test::Opts),
+    /// What leases cost: commands per operation, and ratios to a raw write
+    Bench(bench::Opts),
     /// Precisely what the project's CI runs
     Ci,
+    #[command(name = "__bench", hide = true)]
+    Measure(bench::Opts),
     #[command(name = "__contender", hide = true)]
     Contender(demo::contender::Opts),
     #[command(name = "__job", hide = true)]
@@ -57,6 +62,8 @@ async fn run(task: Task) -> Result<()> {
         Task::Mongo(command) => mongo::run(command).await,
         Task::Test(opts) => test::run(opts).await,
         Task::Ci => ci::run().await,
+        Task::Bench(opts) => bench::run(opts).await,
+        Task::Measure(opts) => bench::measure(opts).await,
         Task::Demo(opts) => demo::run(opts).await,
         Task::Contender(opts) => demo::contender::run(opts).await,
         Task::Job(opts) => demo::job::run(opts),
