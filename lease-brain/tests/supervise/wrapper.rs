@@ -1,10 +1,13 @@
 //! The wrapper is killed, stopped, or ends the run.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::process::CommandExt,
+    time::{Duration, Instant},
+};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::run::{DESCENDANTS, FAR, LATE, Run, SOON, parent, signal};
+use crate::run::{DESCENDANTS, FAR, LATE, Mark, PROBE, Run, SOON, parent, signal};
 
 #[test]
 fn killed_wrapper_takes_all_descendants_along() {
@@ -26,12 +29,16 @@ fn killed_wrapper_takes_all_descendants_along() {
 }
 
 #[test]
-fn killed_wrapper_does_not_extend_the_deadline() {
-    let run = Run::script(1000, 1500, "let", &format!("trap '' TERM; {DESCENDANTS}"));
-    run.mark.await_sleepers(4);
-    let left = Duration::from_millis(1500).saturating_sub(run.started.elapsed());
-    signal(run.wrapper_pid(), Signal::KILL);
-    run.mark.await_none(left + LATE);
+fn guardian_is_not_killed_with_the_wrappers_group() {
+    let mark = Mark::new();
+    let mut probe = mark.command(PROBE);
+    let far = FAR.to_string();
+    probe.args([&far, &far, "keep", "sleep", "300"]);
+    probe.process_group(0);
+    let run = Run::of(mark, probe);
+    run.mark.await_sleepers(1);
+    kill_process_group(Pid::from_raw(run.wrapper_pid()).unwrap(), Signal::KILL).unwrap();
+    run.mark.await_none(SOON);
 }
 
 #[test]
