@@ -1,5 +1,11 @@
 //! The child with everything it started.
 
+use std::{
+    collections::HashSet,
+    thread,
+    time::{Duration, Instant},
+};
+
 use rustix::{
     io::Errno,
     process::{
@@ -9,9 +15,12 @@ use rustix::{
 };
 
 use super::{
-    processes::{Process, descendants},
+    processes::{Process, children, descendants},
     protocol::Status,
 };
+
+/// How long to wait for another orphan before the next look at the whole table.
+const CHASE: Duration = Duration::from_millis(3);
 
 /// The child and its descendants, whatever group or session they have moved to.
 ///
@@ -61,6 +70,31 @@ impl Family {
     /// Kills all that can be found now; what was just being forked is found the next time.
     pub(super) fn kill(&self) {
         self.signal_all(Signal::KILL);
+        self.chase();
+    }
+
+    /// Kills orphans as fast as they are handed over.
+    ///
+    /// A process that forks and exits at once is gone from one number to the next before the whole
+    /// table is read. But each of its parents' deaths makes it our child, and these are read quickly.
+    fn chase(&self) {
+        let mut seen = HashSet::new();
+        let mut last_new = Instant::now();
+        while last_new.elapsed() < CHASE {
+            let orphans = || children().into_iter().filter(|it| *it != self.child);
+            if orphans().next().is_none() {
+                return;
+            }
+            for orphan in orphans() {
+                let _ = kill_process(orphan, Signal::KILL);
+                let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
+                if seen.insert(orphan) {
+                    last_new = Instant::now();
+                }
+            }
+            // Some may be out of our power; they must not cost a whole processor.
+            thread::sleep(Duration::from_micros(50));
+        }
     }
 
     fn signal_all(&self, signal: Signal) {

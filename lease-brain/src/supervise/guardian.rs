@@ -80,7 +80,7 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
 
 /// Removes the way to the socket once both are connected, whoever comes first. An empty or vanished
 /// folder is as good.
-pub(super) fn forget_path(socket: &Path) {
+fn forget_path(socket: &Path) {
     let _ = std::fs::remove_file(socket);
     if let Some(folder) = socket.parent() {
         let _ = std::fs::remove_dir(folder);

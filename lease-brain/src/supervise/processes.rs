@@ -31,6 +31,20 @@ pub(super) fn descendants(root: Pid) -> Vec<Process> {
     found
 }
 
+/// The calling process's own children, or none where the kernel does not list them.
+pub(super) fn children() -> Vec<Pid> {
+    let threads = std::fs::read_dir("/proc/self/task");
+    let lists = threads.into_iter().flatten().filter_map(|thread| {
+        let list = thread.ok()?.path().join("children");
+        std::fs::read_to_string(list).ok()
+    });
+    let pids = |list: String| -> Vec<Pid> {
+        let numbers = list.split_whitespace().map(str::parse);
+        numbers.filter_map(|it| Pid::from_raw(it.ok()?)).collect()
+    };
+    lists.flat_map(pids).collect()
+}
+
 /// Without `/proc` and subreapers only the process group is known.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn descendants(_root: Pid) -> Vec<Process> {

@@ -14,8 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) const PROBE: &str = env!("CARGO_BIN_EXE_supervise-probe");
 /// For what takes no time but the scheduler's, on a loaded machine.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
-/// How much later than its deadline a kill may be seen.
-pub(crate) const LATE: Duration = Duration::from_millis(700);
+/// How much later than its deadline a kill may be seen: some 20 ms on an idle machine, far more where
+/// all these tests share two cores with a build.
+pub(crate) const LATE: Duration = Duration::from_secs(2);
 /// Deadlines that no test lives to see.
 pub(crate) const FAR: u64 = 600_000;
 

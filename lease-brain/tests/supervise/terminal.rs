@@ -124,6 +124,15 @@ fn background_child_waits_for_fg_to_read() {
         || "the wrapper stopped".into(),
         || (state(wrapper).0 == "T").then_some(()),
     );
+    // Bash tells with its next prompt; for what it believes to run, `fg` does not send SIGCONT.
+    until(
+        SOON,
+        || "the shell's word of it".into(),
+        || {
+            screen.type_in("\n");
+            screen.text().contains("Stopped").then_some(())
+        },
+    );
     screen.type_in("fg\n");
     await_foreground(child);
     screen.type_in("hello\n");

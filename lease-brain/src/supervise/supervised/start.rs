@@ -10,13 +10,14 @@ use tokio::{
 };
 
 use super::ChildCommand;
-use crate::supervise::{guardian::forget_path, protocol::GUARDIAN_ARGUMENT};
+use crate::supervise::protocol::GUARDIAN_ARGUMENT;
 
 /// A guardian that has not connected by then never will; starting a program takes milliseconds.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn start_guardian(command: &ChildCommand) -> io::Result<(Child, UnixStream)> {
-    // The folder is for this user only, and gone as soon as both are connected.
+    // The folder is for this user only, and gone as soon as both are connected: the guardian removes it
+    // as well, in case this process is killed in between.
     let folder = tempfile::Builder::new().prefix("lease-").tempdir()?;
     let socket = folder.path().join("guardian");
     let listener = UnixListener::bind(&socket)?;
@@ -31,7 +32,6 @@ pub(super) async fn start_guardian(command: &ChildCommand) -> io::Result<(Child,
             return Err(io::ErrorKind::TimedOut.into());
         }
     };
-    forget_path(&socket);
     Ok((guardian, stream))
 }
 
