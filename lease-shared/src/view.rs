@@ -1,6 +1,6 @@
 //! What people see of holders and counters, defined once for the command line, the API and the page.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
@@ -241,18 +241,20 @@ impl Filter {
     }
 }
 
+/// A resource, and the tenant, project and user of a scope on it; absent names mean all.
+type Within<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
 /// What holders say of counters.
 struct Claims<'a> {
     booked: HashMap<&'a str, i64>,
-    /// Holders of a resource within a scope, by (resource, tenant, project, user), absent names meaning all.
-    within: BTreeMap<(&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>), i64>,
+    within: HashMap<Within<'a>, i64>,
 }
 
 impl<'a> Claims<'a> {
     fn of(holders: &'a [HolderDoc]) -> Self {
         let mut claims = Self {
             booked: HashMap::new(),
-            within: BTreeMap::new(),
+            within: HashMap::new(),
         };
         for holder in holders {
             let returned =

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::cargo::{cargo, succeed};
-use crate::test;
+use crate::{readme, test};
 
 /// How a step ended, unless it failed.
 enum Outcome {
@@ -36,8 +36,29 @@ async fn steps(report: &mut Report) -> Result<()> {
                 .map(|()| Outcome::Passed)
         })
         .await?;
+    report
+        .step("demo", async || {
+            task(&["demo", "--seconds", "10", "--json"])
+        })
+        .await?;
+    report
+        .step("bench", async || {
+            task(&["bench", "--dev", "--rounds", "20", "--json"])
+        })
+        .await?;
+    report
+        .step("readme", async || {
+            readme::run().await.map(|()| Outcome::Passed)
+        })
+        .await?;
     report.step("doc", async || doc()).await?;
     report.step("deny", async || deny()).await
+}
+
+/// Runs another task of this program, as a person would.
+fn task(arguments: &[&str]) -> Result<Outcome> {
+    succeed(Command::new(std::env::current_exe()?).args(arguments))?;
+    Ok(Outcome::Passed)
 }
 
 const CLIPPY: [&str; 7] = [

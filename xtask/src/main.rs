@@ -6,6 +6,7 @@ mod cargo;
 mod ci;
 mod demo;
 mod mongo;
+mod readme;
 mod test;
 
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ mod uri;
 use std::env;
 
 use anyhow::Result;
+use dev_server::{DevServer, State};
 
 /// Starts, stops and names the server.
 #[derive(clap::Subcommand)]
@@ -31,6 +32,11 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::Stop => stop::run().await,
         Command::Uri => uri::run().await,
     }
+}
+
+/// Does the server for people run?
+pub(crate) async fn runs() -> bool {
+    !matches!(DevServer::new().state().await, State::Stopped)
 }
 
 /// The server that the environment names, which goes before any of ours.

@@ -12,7 +12,7 @@ use lease_shared::{InvalidName, LeaseService, StoreError, Tenancy, connect};
 use mongodb::Database;
 use mongodb::options::{ClientOptions, ServerAddress};
 
-use crate::exit::{Coded, USAGE};
+use crate::exit::{USAGE, coded};
 
 #[derive(Args)]
 #[command(next_help_heading = "Store")]
@@ -122,7 +122,7 @@ impl Connection {
 }
 
 fn usage(problem: &str, error: &StoreError) -> anyhow::Error {
-    Coded::new(
+    coded(
         USAGE,
         format!("{problem}: {:#}", anyhow::anyhow!("{}", cause(error))),
     )

@@ -19,16 +19,14 @@ pub(crate) const INVALID: u8 = 78;
 /// An error whose code is known where it arises.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Coded {
+struct Coded {
     code: u8,
     message: String,
 }
 
-impl Coded {
-    pub(crate) fn new(code: u8, message: impl Into<String>) -> anyhow::Error {
-        let message = message.into();
-        Self { code, message }.into()
-    }
+pub(crate) fn coded(code: u8, message: impl Into<String>) -> anyhow::Error {
+    let message = message.into();
+    Coded { code, message }.into()
 }
 
 /// Prints the error with its causes on one line, and gives its code.

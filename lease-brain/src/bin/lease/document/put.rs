@@ -10,7 +10,7 @@ use lease_shared::definition::LayerDocument;
 
 use super::At;
 use crate::connection::Connection;
-use crate::exit::{Coded, INVALID};
+use crate::exit::{INVALID, coded};
 
 /// Write a document. A lease definition is checked first, and a broken one is refused.
 #[derive(Args)]
@@ -49,5 +49,5 @@ fn read(file: &PathBuf) -> anyhow::Result<String> {
             std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
     }
     String::from_utf8(bytes)
-        .map_err(|_| Coded::new(INVALID, format!("{} is not UTF-8 text", file.display())))
+        .map_err(|_| coded(INVALID, format!("{} is not UTF-8 text", file.display())))
 }

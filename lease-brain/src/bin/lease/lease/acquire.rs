@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::progress::Progress;
 use crate::connection::{Connection, Holder};
-use crate::exit::{Coded, INVALID};
+use crate::exit::{INVALID, coded};
 use crate::output;
 
 /// Acquire a lease and print its token.
@@ -84,7 +84,7 @@ impl Ask {
                 // The dropped attempt is undone before we go.
                 leases.close().await;
                 let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
-                Err(Coded::new(code, "stopped while waiting; nothing is held"))
+                Err(coded(code, "stopped while waiting; nothing is held"))
             }
         }
     }
@@ -127,7 +127,8 @@ pub(crate) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     // Bad names are refused before a server is asked for.
-    (opts.ask.name()?, opts.ask.tenancy()?);
+    opts.ask.name()?;
+    opts.ask.tenancy()?;
     let leases = connection.leases().await?;
     let lease = opts.ask.acquire(&leases).await?;
     let shown = Acquired {
@@ -139,7 +140,7 @@ pub(crate) async fn run(
     let printed = match (json, opts.export_env) {
         (true, _) => output::json(&shown),
         (_, true) => output::line(&exports(&shown)),
-        _ if lease.is_noop() => Err(Coded::new(
+        _ if lease.is_noop() => Err(coded(
             INVALID,
             "the definition caps nothing, so there is no token to print; use --json or --export-env to accept that",
         )),

@@ -13,7 +13,7 @@ use tokio::signal::unix::{self, SignalKind};
 use super::acquire::Ask;
 use super::state_file::StateFile;
 use crate::connection::Connection;
-use crate::exit::{Coded, INVALID, LOST};
+use crate::exit::{INVALID, LOST, coded};
 
 /// Run a command under a lease: wait for a slot, run, give the slot back.
 ///
@@ -80,7 +80,7 @@ fn grace(asked: Option<Duration>, ttl: Duration) -> anyhow::Result<Duration> {
             "the lease's time to live ({ttl:?}) is below three times the kill grace ({grace:?}): raise ttlSeconds in \
              its definition, or pass a shorter --kill-grace"
         );
-        return Err(Coded::new(INVALID, problem));
+        return Err(coded(INVALID, problem));
     }
     Ok(grace)
 }
@@ -159,7 +159,7 @@ async fn under(lease: &Lease, opts: &Opts) -> anyhow::Result<u8> {
 
 fn cut_short(ended: Ended, last_error: Option<CheckError>) -> anyhow::Error {
     if ended == Ended::GuardianDied {
-        return Coded::new(
+        return coded(
             1,
             "the guardian of the command was killed, so the command was ended",
         );
@@ -169,7 +169,7 @@ fn cut_short(ended: Ended, last_error: Option<CheckError>) -> anyhow::Error {
     let cause = last_error
         .map(|error| format!(": {:#}", anyhow::Error::from(error)))
         .unwrap_or_default();
-    Coded::new(LOST, format!("LEASE_LOST: {problem}{cause}"))
+    coded(LOST, format!("LEASE_LOST: {problem}{cause}"))
 }
 
 fn command(lease: &Lease, opts: &Opts, state: &StateFile) -> ChildCommand {

@@ -6,7 +6,7 @@ use clap::Args;
 use lease_shared::{LeaseToken, LeaseViews};
 
 use crate::connection::{Connection, asked};
-use crate::exit::{Coded, LOST};
+use crate::exit::{LOST, coded};
 use crate::output;
 
 /// Show everything about one lease.
@@ -27,7 +27,7 @@ pub(crate) async fn run(
     let Some(holder) = asked(&connection, views.holder(&token).await).await? else {
         let problem =
             format!("no lease {token}: it was released, or reaped and cleaned up, or never was");
-        return Err(Coded::new(LOST, problem));
+        return Err(coded(LOST, problem));
     };
     if json {
         output::json(&holder)?;

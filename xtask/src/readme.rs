@@ -1,0 +1,70 @@
+//! Runs what the README tells people to type.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::mongo;
+
+/// The first block is the demo and the tests, which CI runs as steps of their own.
+const RUN_ELSEWHERE: usize = 1;
+
+/// Runs the shell blocks of the README in one shell, in order; the first command that fails ends it.
+pub(crate) async fn run() -> Result<()> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("no workspace")?;
+    let readme = std::fs::read_to_string(root.join("README.md")).context("read README.md")?;
+    let blocks = shell_blocks(&readme);
+    ensure!(
+        blocks.len() > RUN_ELSEWHERE,
+        "the README has no commands to run"
+    );
+    let script = blocks[RUN_ELSEWHERE..].join("\n");
+    let ran_before = mongo::runs().await;
+    let result = run_script(root, &script);
+    if !ran_before {
+        mongo::run(mongo::Command::Stop).await?;
+    }
+    result
+}
+
+fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
+    let mut shell = Command::new("sh");
+    shell.args(["-eux"]).current_dir(root).stdin(Stdio::piped());
+    for variable in [
+        "MONGODB_URI",
+        "LEASE_TENANT",
+        "LEASE_PROJECT",
+        "LEASE_USER",
+        "LEASE_DATABASE",
+    ] {
+        shell.env_remove(variable);
+    }
+    let mut shell = shell.spawn().context("start sh")?;
+    shell
+        .stdin
+        .take()
+        .context("no input of sh")?
+        .write_all(script.as_bytes())?;
+    let status = shell.wait()?;
+    ensure!(status.success(), "a command of the README failed: {status}");
+    Ok(())
+}
+
+fn shell_blocks(readme: &str) -> Vec<&str> {
+    let after_fence = readme.split("```sh\n").skip(1);
+    after_fence
+        .filter_map(|rest| Some(rest.split_once("```")?.0))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_shell_blocks_are_run() {
+        let readme = "a\n```sh\none\n```\nb\n```rust\nlet x;\n```\n```sh\ntwo\nthree\n```\n";
+        assert_eq!(super::shell_blocks(readme), ["one\n", "two\nthree\n"]);
+    }
+}
