@@ -96,7 +96,7 @@ fn extensions_keep_the_child_alive() {
 fn without_extension_all_are_asked_to_end() {
     let script = "trap 'echo bye; exit 0' TERM; sleep 300 & wait";
     // A shell that is just forking may swallow the request for the sleeper, which is killed then.
-    let run = Run::script(1000, 4000, "let", script);
+    let run = Run::script(2000, 5000, "let", script);
     let report = run.report(SOON);
     assert_eq!((report.code, &*report.stdout), (Some(76), "bye\n"));
     assert!(
@@ -108,9 +108,9 @@ fn without_extension_all_are_asked_to_end() {
 
 #[test]
 fn who_ignores_the_request_is_killed_at_the_deadline() {
-    let run = Run::script(1000, 1500, "let", &format!("trap '' TERM; {DESCENDANTS}"));
+    let run = Run::script(2000, 2500, "let", &format!("trap '' TERM; {DESCENDANTS}"));
     run.mark.await_sleepers(4);
-    let left = Duration::from_millis(1500).saturating_sub(run.started.elapsed());
+    let left = Duration::from_millis(2500).saturating_sub(run.started.elapsed());
     run.mark.await_none(left + LATE);
     let report = run.report(SOON);
     assert!(
@@ -123,8 +123,8 @@ fn who_ignores_the_request_is_killed_at_the_deadline() {
 #[test]
 fn stopped_child_can_still_obey() {
     let run = Run::script(
-        1000,
-        FAR,
+        2000,
+        6000,
         "let",
         "trap 'echo bye; exit' TERM; sleep 300 & wait",
     );
@@ -135,7 +135,7 @@ fn stopped_child_can_still_obey() {
 
 #[test]
 fn stopped_child_that_ignores_the_request_is_killed() {
-    let run = Run::script(800, 1200, "let", "trap '' TERM CONT; sleep 300 & wait");
+    let run = Run::script(2000, 3000, "let", "trap '' TERM CONT; sleep 300 & wait");
     run.mark.await_sleepers(1);
     signal(run.child, Signal::STOP);
     assert_eq!(run.report(SOON).code, Some(76));
