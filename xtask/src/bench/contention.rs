@@ -47,7 +47,8 @@ pub(crate) async fn measure(bench: &Bench, rounds: u32) -> Result<Contention> {
 
 async fn contend(services: &[LeaseService], until: Instant) -> Result<usize> {
     let mut contenders = JoinSet::new();
-    for leases in services.iter().cloned() {
+    for leases in services {
+        let leases = leases.clone();
         contenders.spawn(async move {
             let mut pairs = 0;
             while Instant::now() < until {
