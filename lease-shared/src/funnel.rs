@@ -21,11 +21,8 @@ impl Funnel {
     pub(crate) fn plan(definition: &LeaseDefinition, tenancy: &Tenancy) -> Self {
         let step = |level| {
             let cap = definition.cap(level)?;
-            let resource = match level {
-                Level::Global => &definition.global_resource,
-                Level::User | Level::Project | Level::Tenant => &definition.resource,
-            };
-            let key = CounterKey::new(resource.clone(), level, tenancy);
+            let resource = definition.resource_at(level).clone();
+            let key = CounterKey::new(resource, level, tenancy);
             Some(Step { key, cap })
         };
         Self(Level::NARROW_TO_WIDE.into_iter().filter_map(step).collect())

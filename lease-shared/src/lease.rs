@@ -66,7 +66,7 @@ impl Lease {
             service,
             token,
             name: plan.definition.name.clone(),
-            label: resource.metric_label(),
+            label: plan.definition.metric_label(),
             resource,
             keys: plan.keys.clone(),
             ttl: plan.definition.ttl.as_duration(),

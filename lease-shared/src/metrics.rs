@@ -1,10 +1,12 @@
 //! The names and labels of all metrics. No tenant, project or user is ever a label.
+//!
+//! The label `resource` is the one that bundled or system documents name, for a tenant could name any number of its own;
+//! every inline definition is `mcp-inline`.
 
 use std::time::Duration;
 
 use metrics::{counter, histogram};
 
-use crate::name::Resource;
 use crate::revocation::RevocationReason;
 
 /// Acquisitions by `resource` and `outcome` (`success`, `busy`, `noop`, `unavailable`).
@@ -26,8 +28,7 @@ pub const REAP: &str = "vance.lease.reap";
 /// Orphan tokens taken out of counters, by `outcome` (`corrected`).
 pub const RECONCILE: &str = "vance.lease.reconcile";
 
-pub(crate) fn acquired(resource: &Resource, outcome: &'static str, wait: Duration) {
-    let resource = resource.metric_label();
+pub(crate) fn acquired(resource: String, outcome: &'static str, wait: Duration) {
     counter!(ACQUIRE, "resource" => resource.clone(), "outcome" => outcome).increment(1);
     if outcome != "noop" {
         histogram!(ACQUIRE_WAIT, "resource" => resource).record(wait.as_secs_f64());

@@ -155,8 +155,8 @@ impl Resource {
         Self(text)
     }
 
-    /// The value of the `resource` label in metrics: the name itself, or `mcp-inline` for every inline definition.
-    pub fn metric_label(&self) -> String {
+    /// The name itself, or `mcp-inline` for every inline definition.
+    pub(crate) fn metric_label(&self) -> String {
         if self.0.starts_with(Self::INLINE_PREFIX) {
             "mcp-inline".to_owned()
         } else {

@@ -14,7 +14,7 @@ use crate::metrics;
 use crate::revocation::SlotReturn;
 use crate::service::wait::Lines;
 use crate::store::documents::{CounterDoc, HolderDoc, HolderState};
-use crate::store::{LeaseStore, OPERATION, StoreError};
+use crate::store::{LeaseStore, OPERATION, Read, StoreError};
 
 /// How many counters are looked at together.
 const PAGE: i64 = 50;
@@ -106,7 +106,10 @@ impl Reconciler {
         loop {
             // Tokens first, holders afterwards: a holder that comes in between then has no token in this page yet, while
             // in the other order its token would look like an orphan.
-            let page = self.store.counters_after(&after, PAGE, deadline()).await?;
+            let page = self
+                .store
+                .counters_after(&after, PAGE, Read::Committed, deadline())
+                .await?;
             let standings = self.standings(&page).await?;
             let Some(last) = page.last() else {
                 return Ok(report);

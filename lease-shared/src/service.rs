@@ -21,7 +21,7 @@ use crate::error::{AcquireError, Busy, InvalidRequest, Unavailable};
 use crate::lease::Lease;
 use crate::level::WaitMs;
 use crate::metrics;
-use crate::name::{InvalidName, LeaseType, Resource};
+use crate::name::{InvalidName, LeaseType};
 use crate::reaper::{Diagnosis, Reaper, SweepReport};
 use crate::reconciler::Reconciler;
 use crate::request::{LeaseRef, LeaseRequest};
@@ -132,37 +132,45 @@ impl LeaseService {
     /// The future may be dropped at any point. An attempt under way finishes in the background and is undone there.
     pub async fn acquire(&self, request: LeaseRequest) -> Result<Lease, AcquireError> {
         let started = Instant::now();
-        let result = self.acquire_since(&request, started).await;
-        let resource = match &result {
-            Ok(lease) => lease.resource().cloned(),
-            Err(AcquireError::Busy(busy)) => Some(busy.resource.clone()),
-            Err(_) => match &request.lease {
-                LeaseRef::Named(name) => Some(Resource::from(name)),
-                LeaseRef::Inline(_) | LeaseRef::None => None,
-            },
-        };
+        let slot_return = self.check(&request)?;
+        let mut label = None;
+        let result = self
+            .acquire_labelled(&request, started, slot_return, &mut label)
+            .await;
         let outcome = match &result {
             Ok(lease) if lease.is_noop() => "noop",
             Ok(_) => "success",
             Err(AcquireError::Busy(_)) => "busy",
             Err(_) => "unavailable",
         };
-        if let Some(resource) = resource {
-            metrics::acquired(&resource, outcome, started.elapsed());
+        if let Some(label) = label {
+            metrics::acquired(label, outcome, started.elapsed());
         }
         result
     }
 
-    async fn acquire_since(
+    /// Acquires, and leaves the metrics' label of the resource behind as soon as it is known.
+    async fn acquire_labelled(
         &self,
         request: &LeaseRequest,
         started: Instant,
+        slot_return: SlotReturn,
+        label: &mut Option<String>,
     ) -> Result<Lease, AcquireError> {
-        let slot_return = self.check(request)?;
-        let definition = match self.definition(request).await? {
-            Some(definition) => definition,
-            None => return Ok(Lease::noop(None)),
+        let definition = match self.definition(request).await {
+            Ok(Some(definition)) => definition,
+            Ok(None) => return Ok(Lease::noop(None)),
+            Err(error) => {
+                // What is not defined is no resource.
+                if let (LeaseRef::Named(name), AcquireError::Unavailable(_)) =
+                    (&request.lease, &error)
+                {
+                    *label = Some(name.to_string());
+                }
+                return Err(error);
+            }
         };
+        *label = Some(definition.metric_label());
         let wait = request
             .wait
             .unwrap_or_else(|| definition.wait.as_duration());

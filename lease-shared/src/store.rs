@@ -66,6 +66,20 @@ fn primary() -> SelectionCriteria {
     SelectionCriteria::ReadPreference(ReadPreference::Primary)
 }
 
+/// How long the server works on a query that nobody waits for any more.
+const MAX_TIME: Duration = Duration::from_secs(4);
+
+/// How sure a read must be. Always from the primary.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Read {
+    /// The newest that the primary knows, for people and for hints.
+    Latest,
+    /// What no failover can take back, for what an unbooking follows from. A primary that has been cut off may show the
+    /// delete of a holder that will be rolled back, and its token would look like an orphan. A committed booking has a
+    /// committed holder, since that was written before it, so both sides of the comparison are read like this.
+    Committed,
+}
+
 /// How sure an answer must be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Acknowledge {
@@ -110,24 +124,28 @@ impl LeaseStore {
         ];
         let deadline = Instant::now() + OPERATION;
         self.step("create indexes", deadline, async {
-            self.holders().create_indexes(indexes).await?;
+            self.holders(Read::Latest).create_indexes(indexes).await?;
             Ok(())
         })
         .await
     }
 
-    fn holders(&self) -> Collection<Document> {
-        self.collection(documents::HOLDERS)
+    fn holders(&self, read: Read) -> Collection<Document> {
+        self.collection(documents::HOLDERS, read)
     }
 
-    fn counters(&self) -> Collection<Document> {
-        self.collection(documents::COUNTERS)
+    fn counters(&self, read: Read) -> Collection<Document> {
+        self.collection(documents::COUNTERS, read)
     }
 
-    fn collection(&self, name: &str) -> Collection<Document> {
+    fn collection(&self, name: &str, read: Read) -> Collection<Document> {
+        let read_concern = match read {
+            Read::Latest => ReadConcern::local(),
+            Read::Committed => ReadConcern::majority(),
+        };
         let options = CollectionOptions::builder()
             .selection_criteria(primary())
-            .read_concern(ReadConcern::local())
+            .read_concern(read_concern)
             .write_concern(majority())
             .build();
         self.database.collection_with_options(name, options)
@@ -147,7 +165,7 @@ impl LeaseStore {
             "ordered": true,
             "updates": statements,
             "writeConcern": acknowledge.write_concern(),
-            "maxTimeMS": 4000,
+            "maxTimeMS": MAX_TIME.as_millis() as i64,
         };
         self.command(step, deadline, command).await
     }

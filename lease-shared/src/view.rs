@@ -11,7 +11,7 @@ use crate::level::Level;
 use crate::name::{LeaseToken, PodId};
 use crate::revocation::{RevocationReason, SlotReturn};
 use crate::store::documents::{CounterDoc, HolderDoc, HolderState};
-use crate::store::{LeaseStore, OPERATION, StoreError};
+use crate::store::{LeaseStore, OPERATION, Read, StoreError};
 
 /// Reads holders and counters for people. Changes nothing.
 #[derive(Debug, Clone)]
@@ -168,7 +168,10 @@ impl LeaseViews {
         let mut unreadable = Vec::new();
         let mut after = String::new();
         loop {
-            let page = self.store.counters_after(&after, 500, deadline()).await?;
+            let page = self
+                .store
+                .counters_after(&after, 500, Read::Latest, deadline())
+                .await?;
             let Some(last) = page.last() else { break };
             after = match last {
                 Ok(counter) => counter.key.clone(),

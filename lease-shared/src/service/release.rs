@@ -131,7 +131,7 @@ impl Inner {
         self.spawn(async move {
             inner.unbook_all(&token, &keys).await;
             if let Some(key) = keys
-                .first()
+                .last()
                 .and_then(|key| key.parse::<crate::scope::CounterKey>().ok())
             {
                 metrics::slots_free(&key.resource().metric_label(), released.elapsed());

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::documents::{COUNTERS, CounterDoc};
 use super::outcome::StoreError;
-use super::{Acknowledge, LeaseStore};
+use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
 use crate::funnel::{Funnel, Step};
 use crate::name::{LeaseName, LeaseToken};
 
@@ -118,8 +118,9 @@ impl LeaseStore {
         let counts: Vec<Document> = self
             .step("poll counters", deadline, async {
                 let filter = doc! { "_id": { "$in": funnel.keys() } };
-                let counters = self.counters();
+                let counters = self.counters(Read::Latest);
                 let find = counters.find(filter).projection(doc! { "count": 1 });
+                let find = find.max_time(MAX_TIME);
                 Ok(find.await?.try_collect().await?)
             })
             .await?;
@@ -142,7 +143,9 @@ impl LeaseStore {
         let step = "read counter";
         let found = self
             .step(step, deadline, async {
-                Ok(self.counters().find_one(doc! { "_id": key }).await?)
+                let counters = self.counters(Read::Committed);
+                let find = counters.find_one(doc! { "_id": key });
+                Ok(find.max_time(MAX_TIME).await?)
             })
             .await?;
         found
@@ -159,13 +162,15 @@ impl LeaseStore {
         &self,
         after: &str,
         limit: i64,
+        read: Read,
         deadline: Instant,
     ) -> Result<Vec<Result<CounterDoc, Document>>, StoreError> {
         let page: Vec<Document> = self
             .step("read counters", deadline, async {
-                let counters = self.counters();
+                let counters = self.counters(read);
                 let find = counters.find(doc! { "_id": { "$gt": after } });
                 Ok(find
+                    .max_time(MAX_TIME)
                     .sort(doc! { "_id": 1 })
                     .limit(limit)
                     .await?
@@ -190,7 +195,7 @@ impl LeaseStore {
             "delete": COUNTERS,
             "deletes": [{ "q": { "_id": key, "count": 0, "tokens": { "$size": 0 } }, "limit": 1 }],
             "writeConcern": Acknowledge::Primary.write_concern(),
-            "maxTimeMS": 4000,
+            "maxTimeMS": MAX_TIME.as_millis() as i64,
         };
         let reply = self
             .command("remove empty counter", deadline, command)

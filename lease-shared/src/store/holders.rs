@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl};
 use super::outcome::StoreError;
-use super::{Acknowledge, LeaseStore};
+use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
 use crate::level::TtlSeconds;
 use crate::name::{LeaseName, LeaseToken, LeaseType, PodId, Resource};
 use crate::reconciler::Standing;
@@ -199,7 +199,7 @@ impl LeaseStore {
             } }],
             "new": true,
             "writeConcern": Acknowledge::Majority.write_concern(),
-            "maxTimeMS": 4000,
+            "maxTimeMS": MAX_TIME.as_millis() as i64,
         };
         let mut reply = self.command(step, deadline, command).await?;
         let Some(Bson::Document(mut holder)) = reply.remove("value") else {
@@ -258,7 +258,7 @@ impl LeaseStore {
             "remove": true,
             "fields": { "levels": 1 },
             "writeConcern": acknowledge.write_concern(),
-            "maxTimeMS": 4000,
+            "maxTimeMS": MAX_TIME.as_millis() as i64,
         };
         let reply = self.command(step, deadline, command).await?;
         let Ok(holder) = reply.get_document("value") else {
@@ -287,8 +287,9 @@ impl LeaseStore {
         let ttls = self
             .step("list times to live", deadline, async {
                 Ok(self
-                    .holders()
+                    .holders(Read::Latest)
                     .distinct("ttlSeconds", doc! { "state": state })
+                    .max_time(MAX_TIME)
                     .await?)
             })
             .await?;
@@ -297,10 +298,10 @@ impl LeaseStore {
         }
         let found: Vec<Document> = self
             .step("find expired holders", deadline, async {
-                let holders = self.holders();
+                let holders = self.holders(Read::Latest);
                 let find = holders.find(expired_by_ttl(state, &ttls));
                 let find = find.projection(doc! { "_id": 1 }).limit(limit);
-                Ok(find.await?.try_collect().await?)
+                Ok(find.max_time(MAX_TIME).await?.try_collect().await?)
             })
             .await?;
         Ok(found
@@ -331,15 +332,24 @@ impl LeaseStore {
         filter: Document,
         deadline: Instant,
     ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
-        let pipeline = [
-            doc! { "$match": filter },
-            doc! { "$set": { "now": "$$NOW" } },
-        ];
+        self.read_holders(filter, doc! { "now": "$$NOW" }, Read::Latest, deadline)
+            .await
+    }
+
+    async fn read_holders(
+        &self,
+        filter: Document,
+        set: Document,
+        read: Read,
+        deadline: Instant,
+    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
+        let pipeline = [doc! { "$match": filter }, doc! { "$set": set }];
         let found: Vec<Document> = self
             .step("read holders", deadline, async {
                 Ok(self
-                    .holders()
+                    .holders(read)
                     .aggregate(pipeline)
+                    .max_time(MAX_TIME)
                     .await?
                     .try_collect()
                     .await?)
@@ -365,11 +375,11 @@ impl LeaseStore {
         let fields = doc! { "state": 1, "slotReturn": 1 };
         let found: Vec<Document> = self
             .step("look up holders", deadline, async {
-                let holders = self.holders();
+                let holders = self.holders(Read::Committed);
                 let find = holders
                     .find(doc! { "_id": { "$in": tokens } })
                     .projection(fields);
-                Ok(find.await?.try_collect().await?)
+                Ok(find.max_time(MAX_TIME).await?.try_collect().await?)
             })
             .await?;
         let standing = |holder: &Document| {
@@ -388,14 +398,20 @@ impl LeaseStore {
             .collect())
     }
 
-    /// The holders of these tokens, in any state.
+    /// The holders of these tokens, in any state, without their payloads.
     pub(crate) async fn holders_of(
         &self,
         tokens: &[String],
         deadline: Instant,
     ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
-        self.holders_matching(doc! { "_id": { "$in": tokens } }, deadline)
-            .await
+        let set = doc! { "now": "$$NOW", "payload": { "$literal": {} } };
+        self.read_holders(
+            doc! { "_id": { "$in": tokens } },
+            set,
+            Read::Committed,
+            deadline,
+        )
+        .await
     }
 }
 
