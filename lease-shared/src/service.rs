@@ -374,7 +374,8 @@ impl Acquisition<'_> {
                 }
             };
             tokio::select! {
-                () = place.called() => {}
+                // With its turn, a waiter begins to pause between its polls.
+                called = place.news() => if !called { continue },
                 () = pause => {}
                 () = tokio::time::sleep_until(self.wait_ends) => break,
             }
@@ -398,6 +399,8 @@ impl Acquisition<'_> {
                 }
             }
             if place.key() != plan.keys[step] {
+                // What made this one look may be of use to who stands behind it.
+                self.lines().call(&[place.key().to_owned()]);
                 place = self.join(&plan, step);
                 relieve_at = Instant::now();
                 diagnosis = None;

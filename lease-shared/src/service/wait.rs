@@ -24,7 +24,9 @@ struct Line {
 
 #[derive(Debug, Default)]
 struct Waiter {
+    /// A slot came back and this one is to look, which it has not done yet.
     called: AtomicBool,
+    /// Rings for a call, and when the turn to ask the store has come.
     bell: Notify,
 }
 
@@ -118,10 +120,11 @@ impl Place {
         })
     }
 
-    /// Returns when a slot came back, or the turn has come. Cancel-safe: a call that nobody heard is heard next time.
-    pub(crate) async fn called(&self) {
+    /// Returns when a slot came back (true), or the turn to ask the store now and then has come (false). Cancel-safe:
+    /// what nobody heard is heard next time.
+    pub(crate) async fn news(&self) -> bool {
         self.waiter.bell.notified().await;
-        self.waiter.called.store(false, Ordering::Release);
+        self.waiter.called.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -137,9 +140,9 @@ impl Drop for Place {
                 lines.remove(&self.key);
                 return;
             }
-            // Whoever became active asks at once; and a call that came to the one who left goes on to the next.
+            // The turn passes on; and so does a call that came to the one who left.
             if let Some(next) = line.waiters.get(line.active.saturating_sub(1)) {
-                next.call();
+                next.bell.notify_one();
             }
             if self.waiter.called.load(Ordering::Acquire) {
                 line.call_one();
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
 
     fn is_called(place: &Place) -> bool {
-        place.called().now_or_never().is_some()
+        place.news().now_or_never() == Some(true)
     }
 
     #[test]
