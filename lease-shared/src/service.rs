@@ -382,7 +382,11 @@ impl Acquisition<'_> {
             if !place.is_active() {
                 continue;
             }
-            match self.poll(&mut plan).await {
+            let polled = self.poll(&mut plan).await;
+            // The poll may have found another definition, with other steps.
+            let same = plan.keys.iter().position(|key| key == place.key());
+            step = same.unwrap_or(0);
+            match polled {
                 Err(Stop::Answer(answer)) => return *answer,
                 Err(Stop::Store(error)) => outage = Some(error),
                 Ok(Polled::Room) => match self.attempt(&plan).await {
