@@ -1,8 +1,12 @@
 //! The lease core against a real MongoDB: each module is one behaviour.
 
 mod acquire;
+mod actor;
 mod busy;
 mod check;
+mod crash;
+#[path = "../actor/protocol.rs"]
+mod protocol;
 mod reap;
 mod reconcile;
 mod round_trips;
