@@ -5,8 +5,10 @@ mod actor;
 mod busy;
 mod check;
 mod crash;
+mod journal;
 #[path = "../actor/protocol.rs"]
 mod protocol;
+mod races;
 mod reap;
 mod reconcile;
 mod round_trips;
