@@ -395,15 +395,17 @@ impl Acquisition<'_> {
                 diagnosis = None;
             }
             // One of the line looks for what has expired since, so that a wait ends even where nobody sweeps.
-            if outage.is_none() && Instant::now() >= relieve_at && place.position() == 0 {
-                if let Ok(found) = self.relieve(&plan, step).await {
-                    relieve_at = Instant::now() + next_relief(Some(&found));
-                    self.tell(&plan, step, &found);
-                    if found.freed > 0 {
-                        self.lines().call(std::slice::from_ref(&plan.keys[step]));
-                    }
-                    diagnosis = Some(found);
+            if outage.is_none()
+                && Instant::now() >= relieve_at
+                && place.position() == 0
+                && let Ok(found) = self.relieve(&plan, step).await
+            {
+                relieve_at = Instant::now() + next_relief(Some(&found));
+                self.tell(&plan, step, &found);
+                if found.freed > 0 {
+                    self.lines().call(std::slice::from_ref(&plan.keys[step]));
                 }
+                diagnosis = Some(found);
             }
         }
         if let Some(error) = outage {

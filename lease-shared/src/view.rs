@@ -244,9 +244,12 @@ impl Filter {
 /// What holders say of counters.
 struct Claims<'a> {
     booked: HashMap<&'a str, i64>,
-    /// Holders of a resource within a scope, by (resource, tenant, project, user), absent names meaning all.
-    within: BTreeMap<(&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>), i64>,
+    /// Holders of a resource within a scope.
+    within: BTreeMap<Within<'a>, i64>,
 }
+
+/// Resource, tenant, project and user, absent names meaning all.
+type Within<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 impl<'a> Claims<'a> {
     fn of(holders: &'a [HolderDoc]) -> Self {

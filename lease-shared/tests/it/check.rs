@@ -72,7 +72,9 @@ async fn two_checks_in_one_millisecond_are_both_real_writes() {
     let (world, lease) = one_lease().await;
     let held = token(&lease);
     let (a, b, c) = tokio::join!(lease.check(), lease.check(), lease.check());
-    (a.unwrap(), b.unwrap(), c.unwrap());
+    for checked in [a, b, c] {
+        checked.unwrap();
+    }
     let holder = world
         .holders()
         .find_one(doc! { "_id": held.as_str() })
