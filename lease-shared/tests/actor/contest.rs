@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lease_shared::{Lease, Release};
+use lease_shared::{AcquireError, Lease, Release};
 use mongodb::bson::{Document, doc};
 
 use crate::protocol::{Answer, Contest, Want};
@@ -57,8 +57,13 @@ async fn round(
     journal: &File,
     contest: &Contest,
 ) -> Result<(), Answer> {
-    let lease = stage.leases.acquire(request(want, None)).await;
-    let lease = lease.map_err(failed)?;
+    let lease = loop {
+        match stage.leases.acquire(request(want, None)).await {
+            // The store is too busy to be certain in time. What the attempt left is undone; the next may do better.
+            Err(AcquireError::Unavailable(_)) => {}
+            other => break other.map_err(failed)?,
+        }
+    };
     note(journal, '+', want);
     lease.check().await.map_err(failed)?;
     while contest.meet > 0 && most_inside(&contest.journal) < contest.meet {

@@ -3,6 +3,7 @@
 //! `lease-actor URI DATABASE`; the lines are those of `protocol`.
 
 mod contest;
+mod crowd;
 mod protocol;
 mod stage;
 

@@ -73,8 +73,11 @@ pub(crate) enum Order {
 pub(crate) enum Answer {
     Done,
     Held(String),
-    /// The tokens of those that were granted; the others were busy.
-    Granted(Vec<String>),
+    /// How many were granted, and how many got no certain answer in time; the others were busy.
+    Granted {
+        granted: usize,
+        unavailable: usize,
+    },
     Busy,
     Lost,
     AlreadyReleased,

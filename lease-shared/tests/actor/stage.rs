@@ -6,20 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lease_shared::{
-    AcquireError, Busy, CheckError, Gate, KnownTypes, Lease, LeaseRef, LeaseRequest, LeaseService,
+    AcquireError, CheckError, Gate, KnownTypes, Lease, LeaseRef, LeaseRequest, LeaseService,
     LeaseToken, LeaseType, OnBusy, Phase, Release, SlotReturn, Tenancy, apply_time_limits,
 };
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
-use tokio::sync::{Barrier, Notify, Semaphore};
 
 use crate::contest;
+use crate::crowd::Each;
 use crate::protocol::{Answer, Order, Want};
-
-/// How many of `CheckAll` and `ReleaseAll` are under way together.
-const TOGETHER: usize = 16;
 
 pub(crate) struct Stage {
     pub(crate) leases: LeaseService,
@@ -118,7 +115,7 @@ impl Stage {
         }
     }
 
-    async fn acquire(&self, want: &Want) -> Answer {
+    pub(crate) async fn acquire(&self, want: &Want) -> Answer {
         match self.leases.acquire(request(want, None)).await {
             Ok(lease) => Answer::Held(self.keep(lease)),
             Err(AcquireError::Busy(_)) => Answer::Busy,
@@ -126,57 +123,11 @@ impl Stage {
         }
     }
 
-    fn keep(&self, lease: Lease) -> String {
+    pub(crate) fn keep(&self, lease: Lease) -> String {
         let token = lease.token().expect("not a NOOP").to_string();
         let lease = Arc::new(lease);
         self.held.lock().unwrap().insert(token.clone(), lease);
         token
-    }
-
-    /// Tasks that meet at a barrier; each is its own user, so that the wider levels decide as well.
-    async fn burst(self: &Arc<Self>, want: Want, times: usize) -> Answer {
-        let barrier = Arc::new(Barrier::new(times));
-        let racers: Vec<_> = (0..times)
-            .map(|n| {
-                let (stage, barrier, mut want) =
-                    (Arc::clone(self), Arc::clone(&barrier), want.clone());
-                want.tenancy[2] = format!("{}{n}", want.tenancy[2]);
-                tokio::spawn(async move {
-                    barrier.wait().await;
-                    stage.acquire(&want).await
-                })
-            })
-            .collect();
-        let mut granted = Vec::new();
-        for racer in racers {
-            match racer.await.expect("a racer") {
-                Answer::Held(token) => granted.push(token),
-                Answer::Busy => {}
-                other => return other,
-            }
-        }
-        Answer::Granted(granted)
-    }
-
-    async fn queue(self: &Arc<Self>, want: &Want, times: usize) -> Answer {
-        for n in 0..times {
-            let waits = Arc::new(Notify::new());
-            let (stage, told, in_line) = (Arc::clone(self), Arc::clone(&waits), Arc::clone(&waits));
-            let on_busy: OnBusy = Arc::new(move |_: &Busy| told.notify_one());
-            let request = request(want, Some(on_busy));
-            tokio::spawn(async move {
-                let mut acquire = std::pin::pin!(stage.leases.acquire(request));
-                // The first is told that it waits. Who comes later is in line after its first poll.
-                if futures_util::poll!(acquire.as_mut()).is_pending() {
-                    if n > 0 {
-                        in_line.notify_one();
-                    }
-                    let _ = acquire.await.map(|lease| stage.keep(lease));
-                }
-            });
-            waits.notified().await;
-        }
-        Answer::Done
     }
 
     async fn release(&self, token: &str) -> Answer {
@@ -196,7 +147,8 @@ impl Stage {
         let report = self.leases.sweep().await;
         match report.failed.first() {
             Some(failure) => Answer::Failed(failure.clone()),
-            None => Answer::Times(report.idle + report.stale + report.finished),
+            // A revoked command may be finished by another than who revoked it; it counts once.
+            None => Answer::Times(report.idle + report.stale),
         }
     }
 
@@ -224,7 +176,7 @@ impl Stage {
         Answer::Times(times)
     }
 
-    async fn check(&self, token: &str) -> Result<bool, Answer> {
+    pub(crate) async fn check(&self, token: &str) -> Result<bool, Answer> {
         match self.leases.check_token(&parse(token)).await {
             Ok(()) => Ok(true),
             Err(CheckError::Lost(_)) => Ok(false),
@@ -232,47 +184,9 @@ impl Stage {
         }
     }
 
-    /// The same for many leases, a few at a time. Was each still held?
-    async fn each(self: &Arc<Self>, tokens: Vec<String>, what: Each) -> Answer {
-        let places = Arc::new(Semaphore::new(TOGETHER));
-        let mut tasks = Vec::new();
-        for token in tokens {
-            let place = Arc::clone(&places).acquire_owned().await;
-            let stage = Arc::clone(self);
-            tasks.push(tokio::spawn(async move {
-                let _place = place;
-                match what {
-                    Each::Check => stage.check(&token).await,
-                    Each::Release => {
-                        let token = parse(&token);
-                        let released = stage.leases.release_token(&token).await;
-                        released
-                            .map(|release| release == Release::Released)
-                            .map_err(failed)
-                    }
-                }
-            }));
-        }
-        let mut held = Vec::new();
-        for task in tasks {
-            match task.await.expect("a task") {
-                Ok(still) => held.push(still),
-                Err(failed) => return failed,
-            }
-        }
-        Answer::Each(held)
-    }
-
     fn gate(&self, number: usize) -> Gate {
         self.gates.lock().unwrap()[number].clone()
     }
-}
-
-/// What to do with each of many leases.
-#[derive(Clone, Copy)]
-enum Each {
-    Check,
-    Release,
 }
 
 /// What to do again and again.
@@ -294,7 +208,7 @@ pub(crate) fn request(want: &Want, on_busy: Option<OnBusy>) -> LeaseRequest {
         .build()
 }
 
-fn parse(token: &str) -> LeaseToken {
+pub(crate) fn parse(token: &str) -> LeaseToken {
     token.parse().expect("a token")
 }
 

@@ -94,6 +94,7 @@ async fn aftermath(scene: &Scene<'_>, bystanders: &[String], point: usize) {
     let report = reconciler.reconcile(false).await.unwrap();
     assert!(report.drift.is_empty(), "at point {point}: {report:?}");
     scene.world.assert_counters_equal_holders().await;
+    scene.assert_only_handlers_are_awaited(bystanders).await;
     scene.finish_clean_ups().await;
     scene.release(bystanders).await;
     scene.assert_all_slots_can_be_had(point).await;

@@ -115,6 +115,14 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Besides the bystanders, only clean-ups are left that a process with handlers does.
+    pub(crate) async fn assert_only_handlers_are_awaited(&self, bystanders: &[String]) {
+        let handled = doc! { "state": "REVOKING", "type": { "$ne": "command" } };
+        let others = doc! { "_id": { "$nin": bystanders }, "$nor": [handled] };
+        let holders = self.world.holders();
+        assert_eq!(holders.find_one(others).await.unwrap(), None);
+    }
+
     pub(crate) async fn assert_none_over_cap(&self, point: usize) {
         for counter in self.world.all_counters().await {
             let tokens = counter.get_array("tokens").unwrap().len();

@@ -58,6 +58,32 @@ async fn an_acquirer_whose_holder_was_reaped_before_it_booked_does_not_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_acquirer_that_goes_on_after_it_was_listed_as_stale_holds() {
+    let cast = Cast::new().await;
+    let marking = cast.paused.failpoints().pause("mark held", Before);
+    let acquire = cast.acquire_paused(RIVAL).await;
+    reached(&marking, "mark held").await;
+    cast.age_all().await;
+    let taking = cast
+        .world
+        .leases
+        .failpoints()
+        .pause("take stale holder", Before);
+    let sweeper = cast.world.leases.clone();
+    let sweep = tokio::spawn(async move { sweeper.sweep().await });
+    reached(&taking, "take stale holder").await;
+    marking.open();
+    let own = acquire.await.unwrap();
+    assert!(own.is_some());
+    taking.open();
+    assert_eq!(sweep.await.unwrap().stale, 0);
+    let rival = cast.rival().await;
+    assert!(rival.is_none());
+    cast.assert_believers(&[&own], 1).await;
+    cast.assert_all_free(vec![own]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_acquirer_that_stands_still_in_its_rollback_takes_nothing_from_others() {
     const POINTS: [Point; 4] = [
         ("take holder", Before),

@@ -1,11 +1,12 @@
 //! A command was applied, but its answer says that nobody knows; before it is sent again, much happens.
 
 use lease_shared::Phase::{After, Before};
+use lease_shared::{LeaseRef, LeaseRequest, Release, Tenancy};
 use mongodb::bson::doc;
 use test_mongo::{FailCommand, Mongod, TestMongo};
 
 use super::cast::{Cast, MEANWHILES, Meanwhile, RIVAL, reached};
-use crate::support::request;
+use crate::support::{lease_type, request};
 
 /// WriteConcernFailed: applied here, not confirmed by a majority.
 fn unsure(command: &str) -> FailCommand {
@@ -77,4 +78,36 @@ async fn a_release_that_must_be_sent_again_too_late_touches_nobody_elses_slot() 
             cast.assert_all_free(vec![rival]).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_arrives_after_a_reaper_leaves_an_exclusive_slot_to_its_clean_up() {
+    let server = Mongod::start().await.unwrap();
+    let cast = Cast::on(TestMongo::at(&server.uri()).await.unwrap()).await;
+    let exclusive = LeaseRequest::builder()
+        .lease_type(lease_type("hard"))
+        .lease(LeaseRef::named("pdf").unwrap())
+        .tenancy(Tenancy::new("acme", "thesis", "bob").unwrap())
+        .build();
+    let own = cast.paused.acquire(exclusive).await.unwrap();
+    let after = cast.paused.failpoints().pause("take holder", After);
+    let cut = FailCommand::on(&["findAndModify"])
+        .times(1)
+        .close_connection()
+        .set(&server.uri())
+        .await
+        .unwrap();
+    let release = tokio::spawn(async move { own.release().await });
+    reached(&after, "take holder").await;
+    cut.off().await.unwrap();
+    assert!(cast.act(Meanwhile::SweptAndReconciled).await.is_none());
+    after.open();
+    assert_eq!(
+        release.await.unwrap().unwrap(),
+        Release::AlreadyReleased,
+        "the reaper was first"
+    );
+    cast.paused.close().await;
+    assert_eq!(cast.world.in_use().await["pdf|global|"], 1);
+    cast.world.assert_counters_equal_holders().await;
 }
