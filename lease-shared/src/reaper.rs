@@ -113,7 +113,7 @@ impl Reaper {
                 HolderState::Held => report.idle += progress,
                 HolderState::Revoking => report.finished += progress,
             }
-            // REVOKING documents of other types stay, for their handlers; they must not keep this loop going.
+            // What was listed and not taken may be listed again; it must not keep this loop going.
             if progress == 0 || !full_batch {
                 return;
             }

@@ -276,8 +276,9 @@ impl LeaseStore {
         ))
     }
 
-    /// Up to `limit` tokens of holders in `state` whose time has run out. Index keys are examined in proportion to
-    /// what is expired, not to what is there.
+    /// Up to `limit` tokens of holders in `state` whose time has run out; of REVOKING ones only commands, for the others
+    /// stay until their handlers are done and would fill the list. Index keys are examined in proportion to what is
+    /// expired, not to what is there.
     pub(crate) async fn expired(
         &self,
         state: HolderState,
@@ -296,10 +297,14 @@ impl LeaseStore {
         if ttls.is_empty() {
             return Ok(Vec::new());
         }
+        let mut filter = expired_by_ttl(state, &ttls);
+        if state == HolderState::Revoking {
+            filter.insert("type", LeaseType::command().as_str());
+        }
         let found: Vec<Document> = self
             .step("find expired holders", deadline, async {
                 let holders = self.holders(Read::Latest);
-                let find = holders.find(expired_by_ttl(state, &ttls));
+                let find = holders.find(filter);
                 let find = find.projection(doc! { "_id": 1 }).limit(limit);
                 Ok(find.max_time(MAX_TIME).await?.try_collect().await?)
             })

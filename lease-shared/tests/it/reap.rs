@@ -286,3 +286,32 @@ async fn a_sweep_examines_what_is_expired_and_not_what_is_there() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_leases_that_wait_for_a_handler_hide_no_command_from_the_sweep() {
+    let world = world().await;
+    let lease = world
+        .leases
+        .acquire(of_type(LeaseType::command()))
+        .await
+        .unwrap();
+    let revoked = doc! { "$set": { "state": "REVOKING", "revocation": { "reason": "idle", "at": "$$NOW", "attempts": 0, "nextTryAt": "$$NOW" } } };
+    world
+        .holders()
+        .update_one(doc! {}, vec![revoked])
+        .await
+        .unwrap();
+    world.age(&token(&lease), TOO_LONG).await;
+    // More than a sweep lists at a time, and all of them older.
+    let template = world.holders().find_one(doc! {}).await.unwrap().unwrap();
+    let waiting = (0..300).map(|n| {
+        let mut holder = template.clone();
+        holder.extend(doc! { "_id": format!("{n:032x}"), "type": "soft", "lastSeenAt": mongodb::bson::DateTime::from_millis(n) });
+        holder
+    });
+    world.holders().insert_many(waiting).await.unwrap();
+    assert_eq!(world.leases.sweep().await.finished, 1);
+    assert_eq!(world.state(&token(&lease)).await, None);
+    assert_eq!(world.in_use().await["pdf|global|"], 0);
+    assert_eq!(world.all_holders().await.len(), 300);
+}
