@@ -3,8 +3,14 @@
 mod acquire;
 mod busy;
 mod check;
+mod late;
+mod outage;
 mod reap;
 mod reconcile;
+mod relay;
 mod round_trips;
+mod server_down;
+mod stage;
 mod support;
+mod unanswered;
 mod waiting;
