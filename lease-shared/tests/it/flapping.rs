@@ -9,7 +9,7 @@ use mongodb::bson::doc;
 use test_mongo::{FailPoint, eventually};
 use tokio::task::JoinHandle;
 
-use crate::stage::{Stage, VICTIM, assert_all_comes_free, assert_within_caps};
+use crate::stage::{ACQUIRE_LIMIT, Stage, VICTIM, assert_all_comes_free, assert_within_caps};
 use crate::support::waiting;
 
 const CAP: usize = 2;
@@ -36,7 +36,7 @@ fn worker(leases: LeaseService, who: String, seen: Arc<Seen>) -> JoinHandle<()> 
             let started = Instant::now();
             let acquired = leases.acquire(waiting("pdf", &who, WAIT)).await;
             let took = started.elapsed();
-            assert!(took < WAIT + Duration::from_millis(5400), "{took:?}");
+            assert!(took < WAIT + ACQUIRE_LIMIT, "{took:?}");
             let lease = match acquired {
                 Ok(lease) => lease,
                 Err(AcquireError::Busy(_) | AcquireError::Unavailable(_)) => continue,

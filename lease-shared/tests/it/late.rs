@@ -192,3 +192,19 @@ async fn a_late_release_or_unbooking_takes_nothing_from_the_next_holder() {
     }
     assert_all_comes_free(&scene.world, CAP).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_that_is_reaped_before_it_books_gives_its_late_booking_back() {
+    let scene = Scene::new().await;
+    let gate = scene.cut.failpoints().pause("book counters", Phase::Before);
+    let cut = scene.cut.clone();
+    let acquire = tokio::spawn(async move { cut.acquire(request("pdf", "ada")).await });
+    gate.reached().await;
+    age_all(&scene.world).await;
+    assert_eq!(scene.world.leases.sweep().await.stale, 1);
+    gate.open();
+    let error = acquire.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "LEASE_UNAVAILABLE");
+    only_these_stay(&scene.world, &[]).await;
+    assert_all_comes_free(&scene.world, CAP).await;
+}

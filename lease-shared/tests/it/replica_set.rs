@@ -13,7 +13,7 @@ use mongodb::event::command::CommandEvent;
 use mongodb::options::{Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria};
 use test_mongo::{ReplicaSet, TestMongo};
 
-use crate::stage::{assert_all_comes_free, assert_truly_held, assert_within_caps};
+use crate::stage::{ACQUIRE_LIMIT, assert_all_comes_free, assert_truly_held, assert_within_caps};
 use crate::support::{World, busy, request, service, token, waiting};
 
 const CAP: usize = 2;
@@ -228,7 +228,7 @@ async fn a_primary_that_is_killed_takes_no_lease_with_it_and_lets_no_cap_be_pass
                 while served.load(Ordering::SeqCst) < enough.load(Ordering::SeqCst) {
                     let started = Instant::now();
                     let acquired = leases.acquire(waiting("pdf", who, wait)).await;
-                    assert!(started.elapsed() < wait + Duration::from_millis(5400));
+                    assert!(started.elapsed() < wait + ACQUIRE_LIMIT);
                     let lease = match acquired {
                         Ok(lease) => lease,
                         Err(AcquireError::Busy(_) | AcquireError::Unavailable(_)) => continue,

@@ -16,7 +16,7 @@ pub(crate) const VICTIM: &str = "victim";
 /// What an acquire without a wait may take, what a check or a release may take, and a little for a busy machine.
 pub(crate) const ACQUIRE_LIMIT: Duration = Duration::from_millis(5000 + SLACK);
 pub(crate) const USE_LIMIT: Duration = Duration::from_millis(4500 + SLACK);
-const SLACK: u64 = 400;
+const SLACK: u64 = 1000;
 
 /// Dropped in this order: the database goes before its server.
 pub(crate) struct Stage {

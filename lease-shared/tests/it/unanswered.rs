@@ -89,13 +89,13 @@ impl Stopped {
     async fn go_on(self, stage: &Stage) -> Outcome {
         self.gates.iter().for_each(Gate::open);
         for acquire in self.acquires {
-            let (result, took) = acquire.await.unwrap();
+            let (result, took) = in_time(acquire).await;
             assert!(took < ACQUIRE_LIMIT, "acquire took {took:?}");
             let error = result.expect_err("an acquire whose outcome nobody knows is no success");
             assert_eq!(error.code(), "LEASE_UNAVAILABLE");
             assert!(chain(&error).starts_with("no lease can be given now: could not "));
         }
-        let (result, took, checked) = self.check.await.unwrap();
+        let (result, took, checked) = in_time(self.check).await;
         assert!(took < USE_LIMIT, "check took {took:?}");
         match result {
             Err(error @ CheckError::Unavailable(_)) => {
@@ -108,7 +108,7 @@ impl Stopped {
             }
             other => panic!("an outage says nothing of the lease, but {other:?}"),
         }
-        let (result, took, taken) = self.take.await.unwrap();
+        let (result, took, taken) = in_time(self.take).await;
         assert!(took < USE_LIMIT, "release took {took:?}");
         let error = result.expect_err("nobody knows whether the holder is gone");
         assert_eq!(error.step(), "take holder");
@@ -119,6 +119,12 @@ impl Stopped {
             taken,
         }
     }
+}
+
+/// Not exact, but it turns an answer that never comes into a failure.
+async fn in_time<T>(answer: JoinHandle<T>) -> T {
+    let answer = tokio::time::timeout(3 * ACQUIRE_LIMIT, answer).await;
+    answer.expect("no answer at all").unwrap()
 }
 
 impl Outcome {
