@@ -13,6 +13,7 @@ use crate::metrics;
 use crate::name::{LeaseName, LeaseToken, Resource};
 use crate::service::Inner;
 use crate::service::attempt::Plan;
+use crate::service::release::Unsure;
 use crate::store::{OPERATION, StoreError};
 
 /// What a release did.
@@ -53,6 +54,7 @@ struct Held {
     last_check: Mutex<Instant>,
     /// No drop needs to release it any more.
     done: AtomicBool,
+    unsure: Unsure,
 }
 
 impl Lease {
@@ -73,6 +75,7 @@ impl Lease {
             acquired: Instant::now(),
             last_check: Mutex::new(Instant::now()),
             done: AtomicBool::new(false),
+            unsure: Unsure::default(),
         }))
     }
 
@@ -158,7 +161,7 @@ impl Lease {
         };
         let released = held
             .service
-            .release(&held.token, Some(held.keys.clone()))
+            .release(&held.token, Some(held.keys.clone()), held.unsure.clone())
             .await;
         match &released {
             Ok(release) => {
@@ -238,7 +241,8 @@ impl Drop for Held {
             return;
         }
         tracing::debug!(lease.token = %self.token, "dropped without a release; releasing in the background");
+        let keys = std::mem::take(&mut self.keys);
         self.service
-            .release_dropped(self.token.clone(), std::mem::take(&mut self.keys));
+            .release_dropped(self.token.clone(), keys, self.unsure.clone());
     }
 }

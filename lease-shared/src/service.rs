@@ -1,7 +1,7 @@
 //! The lease service: where consumers acquire.
 
 pub(crate) mod attempt;
-mod release;
+pub(crate) mod release;
 pub(crate) mod wait;
 
 use std::future::Future;

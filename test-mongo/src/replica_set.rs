@@ -30,7 +30,9 @@ impl ReplicaSet {
         let ports: Vec<u16> = set.nodes.iter().map(Mongod::port).collect();
         let first = *ports.first().context("a replica set needs a node")?;
         let mut configuration = members(&ports);
-        configuration.insert("settings", doc! { "electionTimeoutMillis": 2000 });
+        // Everybody follows the primary itself, so a node that lags holds no other back.
+        let settings = doc! { "electionTimeoutMillis": 2000, "chainingAllowed": false };
+        configuration.insert("settings", settings);
         replication::initiate(&direct_client(first).await?, configuration).await?;
         for node in 0..count {
             set.wait_until_member(node).await?;

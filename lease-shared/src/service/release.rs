@@ -1,6 +1,7 @@
 //! Check and release by token: what a [`crate::Lease`] does, and what a shell does with the token it was given.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -21,7 +22,22 @@ impl LeaseService {
 
     /// Releases a lease that was acquired elsewhere; see [`crate::Lease::release`].
     pub async fn release_token(&self, token: &LeaseToken) -> Result<Release, StoreError> {
-        self.inner.release(token, None).await
+        self.inner.release(token, None, Unsure::default()).await
+    }
+}
+
+/// Has a release of this lease been sent whose outcome nobody knows? Then its holder may be gone and its slots still
+/// booked, and the next release returns them. Clones are one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unsure(Arc<AtomicBool>);
+
+impl Unsure {
+    fn set(&self, unsure: bool) {
+        self.0.store(unsure, Ordering::Release);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -73,9 +89,10 @@ impl Inner {
         self: &Arc<Self>,
         token: &LeaseToken,
         keys: Option<Vec<String>>,
+        unsure: Unsure,
     ) -> Result<Release, StoreError> {
         let (inner, token) = (Arc::clone(self), token.clone());
-        let release = async move { inner.release_now(token, keys).await };
+        let release = async move { inner.release_now(token, keys, unsure).await };
         match self.background.spawn_on(release, &self.runtime).await {
             Ok(released) => released,
             Err(error) => match error.try_into_panic() {
@@ -89,24 +106,49 @@ impl Inner {
         self: Arc<Self>,
         token: LeaseToken,
         keys: Option<Vec<String>>,
+        unsure: Unsure,
+    ) -> Result<Release, StoreError> {
+        let released = self.try_release(token, keys, &unsure).await;
+        if released.is_ok() {
+            unsure.set(false);
+        }
+        released
+    }
+
+    async fn try_release(
+        self: &Arc<Self>,
+        token: LeaseToken,
+        keys: Option<Vec<String>>,
+        unsure: &Unsure,
     ) -> Result<Release, StoreError> {
         let deadline = Instant::now() + OPERATION;
         let store = &self.store;
         let take = || store.take(&token, Acknowledge::Majority, deadline);
-        let taken = until_known(deadline, take).await?;
+        let taken = until_known(deadline, take)
+            .await
+            .inspect_err(|_| unsure.set(true))?;
+        if taken.sent_before {
+            unsure.set(true);
+        }
         if let Some(keys) = taken.value {
             self.slots_back(token, keys);
             return Ok(Release::Released);
         }
         // A command that was revoked keeps its slot until its wrapper says that it has ended, which is now.
         let finish = || store.finish_ended_command(&token, deadline);
-        if let Some(keys) = until_known(deadline, finish).await?.value {
+        let finished = until_known(deadline, finish)
+            .await
+            .inspect_err(|_| unsure.set(true))?;
+        if let Some(keys) = finished.value {
             self.slots_back(token, keys);
             return Ok(Release::AlreadyReleased);
         }
-        if taken.sent_before && store.holder(&token, deadline).await?.is_none() {
-            // The first sending may have been the one that removed it. A document that is still there is being revoked,
-            // and its slots are the revocation's to return.
+        if finished.sent_before {
+            unsure.set(true);
+        }
+        if unsure.get() && store.holder(&token, deadline).await?.is_none() {
+            // An earlier sending may have been the one that removed it. A document that is still there is being
+            // revoked, and its slots are the revocation's to return.
             if let Some(keys) = keys {
                 self.slots_back(token, keys);
             }
@@ -116,10 +158,16 @@ impl Inner {
     }
 
     /// Best effort, for a lease whose handle is gone. Its time to live is the guarantee.
-    pub(crate) fn release_dropped(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>) {
+    pub(crate) fn release_dropped(
+        self: &Arc<Self>,
+        token: LeaseToken,
+        keys: Vec<String>,
+        unsure: Unsure,
+    ) {
         let inner = Arc::clone(self);
         self.spawn(async move {
-            if let Err(error) = inner.release_now(token.clone(), Some(keys)).await {
+            let released = inner.release_now(token.clone(), Some(keys), unsure).await;
+            if let Err(error) = released {
                 tracing::warn!(%error, lease.token = %token, "could not release a dropped lease; it will expire");
             }
         });
