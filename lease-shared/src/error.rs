@@ -110,24 +110,26 @@ pub struct Busy {
     pub oldest: Option<OldestHolder>,
     /// How long the caller waited.
     pub waited: Duration,
-    pub(crate) asker: Tenancy,
 }
 
 /// The holder that a busy caller waits for first.
 #[derive(Debug, Clone)]
 pub struct OldestHolder {
-    /// Its lease.
-    pub token: LeaseToken,
-    /// The consumer's own id for it.
-    pub holder_ref: String,
-    /// Its tenant.
-    pub tenant: String,
-    /// Its project.
-    pub project: String,
-    /// Its user.
-    pub user: String,
-    /// How long it has held the lease.
+    /// How long it has held its lease.
     pub held_for: Duration,
+    /// Who it is, if it is of the caller's own tenant: a shared ceiling is no window into others.
+    pub identity: Option<HolderIdentity>,
+}
+
+/// Who holds a lease.
+#[derive(Debug, Clone)]
+pub struct HolderIdentity {
+    /// The lease.
+    pub token: LeaseToken,
+    /// The consumer's own id for its holder.
+    pub holder_ref: String,
+    /// Whose lease it is.
+    pub tenancy: Tenancy,
 }
 
 impl fmt::Display for Busy {
@@ -153,13 +155,13 @@ impl fmt::Display for Busy {
                 "; the oldest holder has had it for {}",
                 format_duration(held_for)
             )?;
-            // A shared ceiling is no window into other tenants.
-            if oldest.tenant == self.asker.tenant() {
-                write!(
-                    f,
-                    ": {} ({}/{}/{})",
-                    oldest.holder_ref, oldest.tenant, oldest.project, oldest.user
-                )?;
+            if let Some(HolderIdentity {
+                holder_ref,
+                tenancy,
+                ..
+            }) = &oldest.identity
+            {
+                write!(f, ": {holder_ref} ({tenancy})")?;
             }
         }
         if !self.waited.is_zero() {
@@ -216,7 +218,7 @@ impl fmt::Display for Lost {
         write!(f, "lease {} is lost: ", self.token)?;
         match self.reason {
             Some(reason) => write!(f, "{reason}")?,
-            None => f.write_str("it was released, or reaped and cleaned up")?,
+            None => f.write_str("it is not held any more; released, or reaped and cleaned up")?,
         }
         if let Some(last_seen) = self.last_seen {
             write!(f, "; last seen {} ago", in_millis(last_seen))?;

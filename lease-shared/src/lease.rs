@@ -1,7 +1,7 @@
 //! A lease as its holder sees it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use crate::metrics;
 use crate::name::{LeaseName, LeaseToken, Resource};
 use crate::service::Inner;
 use crate::service::attempt::Plan;
-use crate::service::release::Unsure;
 use crate::store::{OPERATION, StoreError};
 
 /// What a release did.
@@ -50,11 +49,12 @@ struct Held {
     keys: Vec<String>,
     ttl: Duration,
     acquired: Instant,
+    /// How many payloads were written, so that a late copy of an older one does not replace a newer.
+    payloads: AtomicI64,
     /// When the last check that succeeded was sent.
     last_check: Mutex<Instant>,
     /// No drop needs to release it any more.
     done: AtomicBool,
-    unsure: Unsure,
 }
 
 impl Lease {
@@ -73,9 +73,9 @@ impl Lease {
             keys: plan.keys.clone(),
             ttl: plan.definition.ttl.as_duration(),
             acquired: Instant::now(),
+            payloads: AtomicI64::new(0),
             last_check: Mutex::new(Instant::now()),
             done: AtomicBool::new(false),
-            unsure: Unsure::default(),
         }))
     }
 
@@ -143,7 +143,8 @@ impl Lease {
         let sent = held.begin_use();
         let deadline = sent + OPERATION;
         let store = &held.service.store;
-        let write = || store.set_payload(&held.token, &payload, deadline);
+        let number = held.payloads.fetch_add(1, Ordering::Relaxed) + 1;
+        let write = || store.set_payload(&held.token, &payload, number, deadline);
         let written = held.service.still_held(&held.token, write, deadline).await;
         held.end_use(sent, written)
     }
@@ -161,7 +162,7 @@ impl Lease {
         };
         let released = held
             .service
-            .release(&held.token, Some(held.keys.clone()), held.unsure.clone())
+            .release(&held.token, held.keys.clone(), Some(held.label.clone()))
             .await;
         match &released {
             Ok(release) => {
@@ -243,6 +244,6 @@ impl Drop for Held {
         tracing::debug!(lease.token = %self.token, "dropped without a release; releasing in the background");
         let keys = std::mem::take(&mut self.keys);
         self.service
-            .release_dropped(self.token.clone(), keys, self.unsure.clone());
+            .release_dropped(self.token.clone(), keys, self.label.clone());
     }
 }

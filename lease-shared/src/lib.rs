@@ -17,7 +17,9 @@ mod service;
 mod store;
 mod view;
 
-pub use error::{AcquireError, Busy, CheckError, InvalidRequest, Lost, OldestHolder, Unavailable};
+pub use error::{
+    AcquireError, Busy, CheckError, HolderIdentity, InvalidRequest, Lost, OldestHolder, Unavailable,
+};
 pub use lease::{Lease, Release};
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};

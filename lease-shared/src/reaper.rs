@@ -13,20 +13,18 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
-use crate::error::OldestHolder;
 use crate::metrics;
 use crate::name::{LeaseToken, LeaseType, PodId};
-use crate::reconciler::is_orphan;
 use crate::revocation::{Revocation, RevocationListener, RevocationReason, SlotReturn};
 use crate::scope::Tenancy;
 use crate::service::wait::Lines;
-use crate::store::documents::{HolderDoc, HolderState, millis_between};
-use crate::store::{LeaseStore, OPERATION, StoreError};
+use crate::store::documents::{HolderDoc, HolderState, is_orphan};
+use crate::store::{LeaseStore, StoreError, deadline};
 
 /// How many expired holders a sweep lists at a time.
 const BATCH: i64 = 200;
 /// How many it takes at the same time.
-const AT_ONCE: usize = 8;
+const TOGETHER: usize = 8;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reaper {
@@ -39,11 +37,22 @@ pub(crate) struct Reaper {
 #[derive(Debug, Clone)]
 pub(crate) struct Diagnosis {
     pub(crate) in_use: usize,
-    pub(crate) oldest: Option<OldestHolder>,
+    pub(crate) oldest: Option<HolderDoc>,
     /// How many slots came back while looking.
     pub(crate) freed: usize,
     /// When the next of the holders will have expired, if none of them is used until then.
     pub(crate) next_expiry: Option<Duration>,
+}
+
+/// What came of taking one holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// It was used, released or taken since it was listed.
+    No,
+    /// It was taken, and its slots stay booked until its clean-up is done.
+    SlotsKept,
+    /// It was taken, and its slots came back.
+    SlotsBack,
 }
 
 /// What one sweep did.
@@ -97,14 +106,14 @@ impl Reaper {
             let full_batch = listed.len() == BATCH as usize;
             let taken = futures_util::stream::iter(listed)
                 .map(async |token| self.take_expired(&token, state, deadline()).await)
-                .buffer_unordered(AT_ONCE)
+                .buffer_unordered(TOGETHER)
                 .collect::<Vec<_>>()
                 .await;
             let mut progress = 0;
             for outcome in taken {
                 match outcome {
-                    Ok(true) => progress += 1,
-                    Ok(false) => {}
+                    Ok(Taken::No) => {}
+                    Ok(Taken::SlotsKept | Taken::SlotsBack) => progress += 1,
                     Err(error) => report.failed.push(chain(&error)),
                 }
             }
@@ -120,25 +129,21 @@ impl Reaper {
         }
     }
 
-    /// Takes one holder if it is still expired, and gives its slots back if they come back at once. False: it was used,
-    /// released or taken since it was listed.
+    /// Takes one holder if it is still expired, and gives its slots back if they come back at once.
     async fn take_expired(
         &self,
         token: &LeaseToken,
         state: HolderState,
         deadline: Instant,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Taken, StoreError> {
         match state {
             HolderState::Pending => {
                 let taken = self.store.take_stale(token, deadline).await?;
                 self.give_back(token, taken, deadline).await
             }
             HolderState::Held => match self.store.revoke_idle(token, deadline).await? {
-                Some(holder) => {
-                    self.revoked(holder, deadline).await?;
-                    Ok(true)
-                }
-                None => Ok(false),
+                Some(holder) => self.revoked(holder, deadline).await,
+                None => Ok(Taken::No),
             },
             HolderState::Revoking => {
                 let taken = self.store.finish_expired_command(token, deadline).await?;
@@ -148,7 +153,7 @@ impl Reaper {
     }
 
     /// What follows a revocation. Should this process die in between, the REVOKING document tells others the rest.
-    async fn revoked(&self, holder: HolderDoc, deadline: Instant) -> Result<(), StoreError> {
+    async fn revoked(&self, holder: HolderDoc, deadline: Instant) -> Result<Taken, StoreError> {
         let reason = RevocationReason::Idle;
         metrics::reaped(reason);
         tracing::info!(
@@ -163,14 +168,14 @@ impl Reaper {
                 .store
                 .finish_expired_command(&holder.token, deadline)
                 .await?;
-            return self
-                .give_back(&holder.token, taken, deadline)
-                .await
-                .map(drop);
+            return self.give_back(&holder.token, taken, deadline).await;
         }
         let returned = match holder.slot_return {
-            SlotReturn::AtOnce => self.unbook(&holder.token, &holder.levels, deadline).await,
-            SlotReturn::AfterCleanup => Ok(()),
+            SlotReturn::AtOnce => {
+                let unbooked = self.unbook(&holder.token, &holder.levels, deadline).await;
+                unbooked.map(|()| Taken::SlotsBack)
+            }
+            SlotReturn::AfterCleanup => Ok(Taken::SlotsKept),
         };
         match revocation(holder, reason) {
             Ok(revocation) => self.listener.revoked(revocation),
@@ -186,12 +191,12 @@ impl Reaper {
         token: &LeaseToken,
         taken: Option<Vec<String>>,
         deadline: Instant,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Taken, StoreError> {
         let Some(keys) = taken else {
-            return Ok(false);
+            return Ok(Taken::No);
         };
         self.unbook(token, &keys, deadline).await?;
-        Ok(true)
+        Ok(Taken::SlotsBack)
     }
 
     async fn unbook(
@@ -212,14 +217,19 @@ impl Reaper {
         key: &str,
         deadline: Instant,
     ) -> Result<Diagnosis, StoreError> {
-        let tokens = match self.store.counter(key, deadline).await? {
+        let mut session = self.store.ordered_reads().await?;
+        let tokens = match self.store.counter(key, &mut session, deadline).await? {
             Some(counter) => counter.tokens,
             // Removed meanwhile, so there is room.
             None => Vec::new(),
         };
         let mut holders = HashMap::new();
         let mut unreadable = 0;
-        for holder in self.store.holders_of(&tokens, deadline).await? {
+        for holder in self
+            .store
+            .holders_of(&tokens, &mut session, deadline)
+            .await?
+        {
             match holder {
                 Ok(holder) => {
                     holders.insert(holder.token.to_string(), holder);
@@ -240,18 +250,22 @@ impl Reaper {
                 freed += orphans.len();
             }
         }
-        for holder in holders
+        let expired: Vec<_> = holders
             .values()
-            .filter(|holder| holder.millis_to_expiry() < 0)
-        {
-            match self
-                .take_expired(&holder.token, holder.state, deadline)
-                .await
-            {
-                Ok(true) => freed += 1,
-                Ok(false) => {}
+            .filter(|holder| holder.millis_to_expiry() < 0 && holder.can_be_taken())
+            .map(|holder| (holder.token.clone(), holder.state))
+            .collect();
+        let taken = futures_util::stream::iter(expired)
+            .map(async |(token, state)| self.take_expired(&token, state, deadline).await)
+            .buffer_unordered(TOGETHER)
+            .collect::<Vec<_>>()
+            .await;
+        for outcome in taken {
+            match outcome {
+                Ok(Taken::SlotsBack) => freed += 1,
+                Ok(Taken::No | Taken::SlotsKept) => {}
                 Err(error) => {
-                    tracing::warn!(%error, lease.token = %holder.token, "could not reap an idle lease")
+                    tracing::warn!(error = chain(&error), "could not reap an idle lease");
                 }
             }
         }
@@ -262,26 +276,12 @@ impl Reaper {
             .min();
         Ok(Diagnosis {
             in_use: tokens.len(),
-            oldest: oldest(holders.into_values()),
+            oldest: holders.into_values().min_by_key(HolderDoc::since),
             freed,
             next_expiry: next
                 .and_then(|millis| Some(Duration::from_millis(u64::try_from(millis).ok()?))),
         })
     }
-}
-
-fn oldest(holders: impl Iterator<Item = HolderDoc>) -> Option<OldestHolder> {
-    let holder = holders.min_by_key(|holder| holder.acquired_at.unwrap_or(holder.created_at))?;
-    let since = holder.acquired_at.unwrap_or(holder.created_at);
-    let held_for = u64::try_from(millis_between(since, holder.now)).unwrap_or(0);
-    Some(OldestHolder {
-        token: holder.token,
-        holder_ref: holder.holder_ref,
-        tenant: holder.tenant_id,
-        project: holder.project_id,
-        user: holder.user_id,
-        held_for: Duration::from_millis(held_for),
-    })
 }
 
 fn revocation(holder: HolderDoc, reason: RevocationReason) -> Result<Revocation, String> {
@@ -302,10 +302,6 @@ fn revocation(holder: HolderDoc, reason: RevocationReason) -> Result<Revocation,
         pod_bound: holder.pod_bound,
         payload: holder.payload,
     })
-}
-
-fn deadline() -> Instant {
-    Instant::now() + OPERATION
 }
 
 /// An error and its causes in one line.

@@ -4,17 +4,15 @@
 //! late copy of a booking brings. It keeps a slot until it is found here (or by an acquirer that finds the counter full)
 //! and harms nothing else. No age matters: a token whose holder is gone will never be held again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use mongodb::Database;
+use mongodb::{ClientSession, Database};
 use serde::Serialize;
-use tokio::time::Instant;
 
 use crate::metrics;
-use crate::revocation::SlotReturn;
 use crate::service::wait::Lines;
-use crate::store::documents::{CounterDoc, HolderDoc, HolderState};
-use crate::store::{LeaseStore, OPERATION, Read, StoreError};
+use crate::store::documents::{Claim, CounterDoc, is_orphan};
+use crate::store::{LeaseStore, Read, StoreError, deadline};
 
 /// How many counters are looked at together.
 const PAGE: i64 = 50;
@@ -60,27 +58,31 @@ pub struct Drift {
     pub problem: String,
 }
 
-/// What a holder document says about its token's place in the counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It books what it lists, or may be about to.
-    Books,
-    /// It was revoked, and its slots come back at once.
-    Returned,
+/// One counter compared with its holders.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Comparison<'a> {
+    orphans: Vec<&'a str>,
+    problems: Vec<String>,
 }
 
-impl HolderDoc {
-    pub(crate) fn standing(&self) -> Standing {
-        match (self.state, self.slot_return) {
-            (HolderState::Revoking, SlotReturn::AtOnce) => Standing::Returned,
-            _ => Standing::Books,
+/// Says which tokens are orphans, and what else does not add up.
+fn compare<'a>(counter: &'a CounterDoc, claims: &HashMap<String, Claim>) -> Comparison<'a> {
+    let mut comparison = Comparison::default();
+    for token in &counter.tokens {
+        let claim = claims.get(token);
+        if is_orphan(claim.map(|claim| claim.standing)) {
+            comparison.orphans.push(token);
+        } else if claim.is_some_and(|claim| !claim.keys.contains(&counter.key)) {
+            let problem = format!("lease {token} is booked here and does not say so");
+            comparison.problems.push(problem);
         }
     }
-}
-
-/// May a token be taken out of a counter? Only if its holder is gone, or its slot is to come back at once.
-pub(crate) fn is_orphan(holder: Option<Standing>) -> bool {
-    matches!(holder, None | Some(Standing::Returned))
+    if counter.count != counter.tokens.len() as i64 {
+        let (count, tokens) = (counter.count, counter.tokens.len());
+        let problem = format!("count is {count} but {tokens} tokens are listed");
+        comparison.problems.push(problem);
+    }
+    comparison
 }
 
 impl Reconciler {
@@ -102,18 +104,18 @@ impl Reconciler {
             dry_run,
             ..ReconcileReport::default()
         };
+        let mut session = self.store.ordered_reads().await?;
+        let mut seen = HashSet::new();
         let mut after = String::new();
         loop {
             // Tokens first, holders afterwards: a holder that comes in between then has no token in this page yet, while
             // in the other order its token would look like an orphan.
+            let read = Read::Committed(&mut session);
             let page = self
                 .store
-                .counters_after(&after, PAGE, Read::Committed, deadline())
+                .counters_after(&after, PAGE, read, deadline())
                 .await?;
-            let standings = self.standings(&page).await?;
-            let Some(last) = page.last() else {
-                return Ok(report);
-            };
+            let Some(last) = page.last() else { break };
             after = match last {
                 Ok(counter) => counter.key.clone(),
                 Err(raw) => raw.get_str("_id").unwrap_or(&after).to_owned(),
@@ -121,97 +123,151 @@ impl Reconciler {
             report.counters += page.len();
             for counter in &page {
                 match counter {
-                    Ok(counter) => self.correct(counter, &standings, &mut report).await?,
+                    Ok(counter) => {
+                        seen.insert(counter.key.clone());
+                        self.correct(counter, &mut session, &mut report).await?;
+                    }
                     Err(raw) => report.drift.push(Drift {
                         counter: raw.get("_id").map(ToString::to_string).unwrap_or_default(),
                         problem: "the document is not a counter; look at it by hand".to_owned(),
                     }),
                 }
             }
-            if (page.len() as i64) < PAGE {
-                return Ok(report);
+        }
+        // A counter that is gone although leases book it.
+        for key in self.store.claimed_keys(deadline()).await? {
+            if !seen.contains(&key) {
+                self.find_unbooked(&key, &mut session, &mut report).await?;
             }
         }
-    }
-
-    async fn standings(
-        &self,
-        page: &[Result<CounterDoc, mongodb::bson::Document>],
-    ) -> Result<HashMap<String, Standing>, StoreError> {
-        let tokens: Vec<String> = page
-            .iter()
-            .flatten()
-            .flat_map(|counter| counter.tokens.clone())
-            .collect();
-        if tokens.is_empty() {
-            return Ok(HashMap::new());
-        }
-        self.store.standings(&tokens, deadline()).await
+        Ok(report)
     }
 
     async fn correct(
         &self,
         counter: &CounterDoc,
-        standings: &HashMap<String, Standing>,
+        session: &mut ClientSession,
         report: &mut ReconcileReport,
     ) -> Result<(), StoreError> {
-        let orphan = |token: &&String| is_orphan(standings.get(*token).copied());
-        let orphans: Vec<&str> = counter
-            .tokens
-            .iter()
-            .filter(orphan)
-            .map(String::as_str)
-            .collect();
-        if counter.count != counter.tokens.len() as i64 {
-            report.drift.push(Drift {
-                counter: counter.key.clone(),
-                problem: format!(
-                    "count is {} but {} tokens are listed",
-                    counter.count,
-                    counter.tokens.len()
-                ),
-            });
-        }
+        let claims = match counter.tokens.is_empty() {
+            true => HashMap::new(),
+            false => {
+                self.store
+                    .claims(&counter.tokens, session, deadline())
+                    .await?
+            }
+        };
+        let Comparison { orphans, problems } = compare(counter, &claims);
+        let drift = |problem| Drift {
+            counter: counter.key.clone(),
+            problem,
+        };
+        report.drift.extend(problems.into_iter().map(drift));
         if !orphans.is_empty() {
-            let corrected = report.dry_run
+            let freed = report.dry_run
                 || self
                     .store
                     .unbook_orphans(&counter.key, &orphans, deadline())
                     .await?;
-            if corrected {
+            if freed {
                 report.orphans.extend(orphans.iter().map(|token| Orphan {
                     counter: counter.key.clone(),
                     token: (*token).to_owned(),
                 }));
             }
-            if corrected && !report.dry_run {
+            if freed && !report.dry_run {
                 metrics::corrected(orphans.len());
                 self.lines.call(std::slice::from_ref(&counter.key));
             }
         }
-        if orphans.len() == counter.tokens.len() {
-            let removed =
-                report.dry_run || self.store.remove_if_empty(&counter.key, deadline()).await?;
-            if removed {
-                report.removed.push(counter.key.clone());
-            }
+        if orphans.len() == counter.tokens.len()
+            && (report.dry_run || self.store.remove_if_empty(&counter.key, deadline()).await?)
+        {
+            report.removed.push(counter.key.clone());
         }
+        self.find_unbooked(&counter.key, session, report).await
+    }
+
+    /// Shows the leases that are held and say that they book a counter, whose token is not in it: more may be held there
+    /// than its cap allows. A lease counts only if it was held before the counter was read and still is afterwards.
+    async fn find_unbooked(
+        &self,
+        key: &str,
+        session: &mut ClientSession,
+        report: &mut ReconcileReport,
+    ) -> Result<(), StoreError> {
+        let before = self.store.claims_on(key, session, deadline()).await?;
+        if before.is_empty() {
+            return Ok(());
+        }
+        let counter = self.store.counter(key, session, deadline()).await?;
+        let tokens = counter.map(|counter| counter.tokens).unwrap_or_default();
+        let mut unbooked: Vec<_> = before
+            .into_keys()
+            .filter(|token| !tokens.contains(token))
+            .collect();
+        if unbooked.is_empty() {
+            return Ok(());
+        }
+        let after = self.store.claims_on(key, session, deadline()).await?;
+        unbooked.retain(|token| after.contains_key(token));
+        unbooked.sort();
+        report.drift.extend(unbooked.into_iter().map(|token| Drift {
+            counter: key.to_owned(),
+            problem: format!("lease {token} is held but not booked here; revoke it or let it end"),
+        }));
         Ok(())
     }
 }
 
-fn deadline() -> Instant {
-    Instant::now() + OPERATION
-}
-
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::DateTime;
+
     use super::*;
+    use crate::level::Level;
+    use crate::store::documents::Standing;
+
+    fn counter(count: i64, tokens: &[&str]) -> CounterDoc {
+        CounterDoc {
+            key: "pdf|global|".to_owned(),
+            resource: "pdf".to_owned(),
+            level: Level::Global,
+            tenant_id: None,
+            project_id: None,
+            user_id: None,
+            lease: "pdf".to_owned(),
+            cap: 3,
+            count,
+            tokens: tokens.iter().map(|token| (*token).to_owned()).collect(),
+            updated_at: DateTime::MIN,
+        }
+    }
+
+    fn claim(token: &str, standing: Standing, key: &str) -> (String, Claim) {
+        let keys = vec![key.to_owned()];
+        (token.to_owned(), Claim { standing, keys })
+    }
 
     #[test]
-    fn only_a_token_without_a_claim_is_an_orphan() {
-        assert!(is_orphan(None));
-        assert!(is_orphan(Some(Standing::Returned)));
-        assert!(!is_orphan(Some(Standing::Books)));
+    fn a_token_is_an_orphan_without_a_holder_or_with_a_returned_slot() {
+        let counter = counter(3, &["held", "returned", "gone"]);
+        let claims = HashMap::from([
+            claim("held", Standing::Books, "pdf|global|"),
+            claim("returned", Standing::Returned, "pdf|global|"),
+        ]);
+        let found = compare(&counter, &claims);
+        assert_eq!(
+            (found.orphans, found.problems.len()),
+            (vec!["returned", "gone"], 0)
+        );
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_a_problem_and_no_orphan() {
+        let counter = counter(3, &["held"]);
+        let claims = HashMap::from([claim("held", Standing::Books, "other|global|")]);
+        let found = compare(&counter, &claims);
+        assert_eq!((found.orphans.len(), found.problems.len()), (0, 2));
     }
 }

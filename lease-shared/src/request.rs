@@ -55,7 +55,7 @@ pub struct LeaseRequest {
     pub(crate) lease: LeaseRef,
     /// Whose slots it takes.
     pub(crate) tenancy: Tenancy,
-    /// The consumer's own id for what holds the lease, shown to operators. At most 256 bytes are kept.
+    /// The consumer's own id for what holds the lease, shown to operators. At most 256 bytes without control characters.
     #[builder(into, default)]
     pub(crate) holder_ref: String,
     /// The pod that will hold it. Without one, the lease only ever expires.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
 use crate::name::{InvalidName, Resource, is_plain};
@@ -15,7 +14,7 @@ pub(crate) const SYSTEM_TENANT: &str = "_vance";
 pub(crate) const TENANT_PROJECT: &str = "_tenant";
 
 /// Who asks for a lease. All three are required.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenancy {
     tenant: String,
     project: String,

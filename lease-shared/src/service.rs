@@ -1,5 +1,6 @@
 //! The lease service: where consumers acquire.
 
+mod acquisition;
 pub(crate) mod attempt;
 pub(crate) mod release;
 pub(crate) mod wait;
@@ -17,19 +18,20 @@ use crate::definition::{
     ConfigDocuments, DefinitionResolver, DefinitionWatch, LeaseDefinition, MongoDocuments,
     ResolveError,
 };
-use crate::error::{AcquireError, Busy, InvalidRequest, Unavailable};
+use crate::error::{AcquireError, InvalidRequest};
 use crate::lease::Lease;
 use crate::level::WaitMs;
 use crate::metrics;
 use crate::name::{InvalidName, LeaseType};
-use crate::reaper::{Diagnosis, Reaper, SweepReport};
+use crate::reaper::{Reaper, SweepReport};
 use crate::reconciler::Reconciler;
 use crate::request::{LeaseRef, LeaseRequest};
 use crate::revocation::{KnownTypes, RevocationListener, SlotReturn};
-use crate::store::{LeaseStore, OPERATION, StoreError};
+use crate::store::{LeaseStore, StoreError};
 use crate::view::LeaseViews;
-use attempt::{Attempt, Plan};
-use wait::{Lines, Pauses};
+use acquisition::Acquisition;
+use attempt::Plan;
+use wait::Lines;
 
 /// How much longer than its wait an acquire may take to answer.
 const GRACE: Duration = Duration::from_millis(4900);
@@ -303,255 +305,4 @@ impl Inner {
     fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         self.background.spawn_on(work, &self.runtime);
     }
-}
-
-/// One call of acquire.
-struct Acquisition<'a> {
-    leases: &'a LeaseService,
-    request: &'a LeaseRequest,
-    slot_return: SlotReturn,
-    started: Instant,
-    wait_ends: Instant,
-    answer_by: Instant,
-}
-
-impl Acquisition<'_> {
-    async fn run(&self, plan: Plan) -> Result<Lease, AcquireError> {
-        if plan.funnel.is_empty() {
-            return Ok(Lease::noop(Some(plan.definition.resource.clone())));
-        }
-        // Who comes when others of this process already wait stands behind them, unless it will not wait at all.
-        let waits = self.wait_ends > self.started;
-        if let Some(step) = self
-            .lines()
-            .first_with_waiters(&plan.keys)
-            .filter(|_| waits)
-        {
-            return self.wait(Arc::new(plan), step, None).await;
-        }
-        let plan = Arc::new(plan);
-        loop {
-            match self
-                .attempt(&plan)
-                .await
-                .map_err(AcquireError::Unavailable)?
-            {
-                Attempt::Held(lease) => return Ok(lease),
-                Attempt::Full(step) => {
-                    let diagnosis = self.relieve(&plan, step).await;
-                    match diagnosis {
-                        Ok(diagnosis) if diagnosis.freed > 0 && Instant::now() < self.answer_by => {
-                        }
-                        diagnosis if waits => return self.wait(plan, step, diagnosis.ok()).await,
-                        diagnosis => return Err(self.busy(&plan, step, diagnosis.ok())),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits in line for the counter of `step`, and for whichever is found full later.
-    async fn wait(
-        &self,
-        mut plan: Arc<Plan>,
-        mut step: usize,
-        mut diagnosis: Option<Diagnosis>,
-    ) -> Result<Lease, AcquireError> {
-        let mut place = self.join(&plan, step);
-        let mut pauses = Pauses::new();
-        let mut relieve_at = Instant::now() + next_relief(diagnosis.as_ref());
-        // Set while the store's last word to this waiter was an error. A waiter rides out an outage: its place in line
-        // would be lost, and the store may be back long before its wait ends.
-        let mut outage: Option<Unavailable> = None;
-        if let Some(diagnosis) = &diagnosis {
-            self.tell(&plan, step, diagnosis);
-        }
-        loop {
-            let pause = async {
-                match place.is_active() {
-                    true => tokio::time::sleep(pauses.next()).await,
-                    false => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                // With its turn, a waiter begins to pause between its polls.
-                called = place.news() => if !called { continue },
-                () = pause => {}
-                () = tokio::time::sleep_until(self.wait_ends) => break,
-            }
-            if !place.is_active() {
-                continue;
-            }
-            let polled = self.poll(&mut plan).await;
-            // The poll may have found another definition, with other steps.
-            let same = plan.keys.iter().position(|key| key == place.key());
-            step = same.unwrap_or(0);
-            match polled {
-                Err(Stop::Answer(answer)) => return *answer,
-                Err(Stop::Store(error)) => outage = Some(error),
-                Ok(Polled::Room) => match self.attempt(&plan).await {
-                    Ok(Attempt::Held(lease)) => return Ok(lease),
-                    Ok(Attempt::Full(full)) => {
-                        outage = None;
-                        step = full;
-                    }
-                    Err(error) => outage = Some(error),
-                },
-                Ok(Polled::Full(full)) => {
-                    outage = None;
-                    step = full;
-                }
-            }
-            if place.key() != plan.keys[step] {
-                // What made this one look may be of use to who stands behind it.
-                self.lines().call(&[place.key().to_owned()]);
-                place = self.join(&plan, step);
-                relieve_at = Instant::now();
-                diagnosis = None;
-            }
-            // One of the line looks for what has expired since, so that a wait ends even where nobody sweeps.
-            let due = outage.is_none() && Instant::now() >= relieve_at && place.position() == 0;
-            if due {
-                relieve_at = Instant::now() + next_relief(None);
-            }
-            if due && let Ok(found) = self.relieve(&plan, step).await {
-                relieve_at = Instant::now() + next_relief(Some(&found));
-                self.tell(&plan, step, &found);
-                if found.freed > 0 {
-                    self.lines().call(std::slice::from_ref(&plan.keys[step]));
-                }
-                diagnosis = Some(found);
-            }
-        }
-        if let Some(error) = outage {
-            return Err(AcquireError::Unavailable(error));
-        }
-        // The last word: what expired during the wait may still make room.
-        match self.relieve(&plan, step).await {
-            Ok(found) if found.freed > 0 => {
-                if let Ok(Attempt::Held(lease)) = self.attempt(&plan).await {
-                    return Ok(lease);
-                }
-                diagnosis = Some(found);
-            }
-            Ok(found) => diagnosis = Some(found),
-            Err(error) if diagnosis.is_none() => {
-                return Err(AcquireError::Unavailable(error.into()));
-            }
-            Err(_) => {}
-        }
-        Err(self.busy(&plan, step, diagnosis))
-    }
-
-    /// One look at the counters, under the definition as it is by now: a cap that was changed during a long wait counts.
-    async fn poll(&self, plan: &mut Arc<Plan>) -> Result<Polled, Stop> {
-        let definition = match self.leases.definition(self.request).await {
-            Ok(Some(definition)) => definition,
-            Ok(None) => return Err(Stop::Answer(Box::new(Ok(Lease::noop(None))))),
-            Err(AcquireError::Unavailable(error)) => return Err(Stop::Store(error)),
-            Err(error) => return Err(Stop::Answer(Box::new(Err(error)))),
-        };
-        if definition != plan.definition {
-            *plan = Arc::new(Plan::new(self.request, definition, self.slot_return));
-            if plan.funnel.is_empty() {
-                let noop = Lease::noop(Some(plan.definition.resource.clone()));
-                return Err(Stop::Answer(Box::new(Ok(noop))));
-            }
-        }
-        let deadline = self.deadline();
-        let full = self
-            .leases
-            .inner
-            .store
-            .first_full(&plan.funnel, deadline)
-            .await;
-        match full.map_err(|error| Stop::Store(error.into()))? {
-            Some(step) => Ok(Polled::Full(step)),
-            None => Ok(Polled::Room),
-        }
-    }
-
-    /// One attempt, in a task of its own: it finishes even if the caller goes, and a lease that nobody takes is
-    /// released by its drop.
-    async fn attempt(&self, plan: &Arc<Plan>) -> Result<Attempt, Unavailable> {
-        let inner = &self.leases.inner;
-        let attempt = attempt::attempt(Arc::clone(inner), Arc::clone(plan), self.deadline());
-        match inner.background.spawn(attempt).await {
-            Ok(attempt) => attempt,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is being shut down.
-                Err(_) => Err(Unavailable::Ending),
-            },
-        }
-    }
-
-    async fn relieve(&self, plan: &Plan, step: usize) -> Result<Diagnosis, StoreError> {
-        self.leases
-            .inner
-            .reaper
-            .relieve(&plan.keys[step], self.deadline())
-            .await
-    }
-
-    fn deadline(&self) -> Instant {
-        (Instant::now() + OPERATION).min(self.answer_by)
-    }
-
-    fn lines(&self) -> &Lines {
-        &self.leases.inner.lines
-    }
-
-    fn join(&self, plan: &Plan, step: usize) -> wait::Place {
-        self.lines()
-            .join(&plan.keys[step], plan.funnel.steps()[step].cap.get())
-    }
-
-    fn tell(&self, plan: &Plan, step: usize, diagnosis: &Diagnosis) {
-        if let Some(on_busy) = &self.request.on_busy {
-            on_busy(&self.diagnosed(plan, step, Some(diagnosis.clone())));
-        }
-    }
-
-    fn busy(&self, plan: &Plan, step: usize, diagnosis: Option<Diagnosis>) -> AcquireError {
-        AcquireError::Busy(Box::new(self.diagnosed(plan, step, diagnosis)))
-    }
-
-    fn diagnosed(&self, plan: &Plan, step: usize, diagnosis: Option<Diagnosis>) -> Busy {
-        let step = &plan.funnel.steps()[step];
-        Busy {
-            resource: step.key.resource().clone(),
-            level: step.key.level(),
-            scope: step.key.scope().clone(),
-            // Full is what the attempt or the poll found; without a diagnosis that is all there is to say.
-            in_use: diagnosis
-                .as_ref()
-                .map_or(step.cap.get().into(), |diagnosis| diagnosis.in_use),
-            cap: step.cap.get(),
-            oldest: diagnosis.and_then(|diagnosis| diagnosis.oldest),
-            waited: self.started.elapsed(),
-            asker: self.request.tenancy.clone(),
-        }
-    }
-}
-
-enum Polled {
-    Room,
-    Full(usize),
-}
-
-/// Why a poll ends, besides its answer.
-enum Stop {
-    /// The store or a document failed: the waiter goes on.
-    Store(Unavailable),
-    /// The definition changed so that the acquire has its answer.
-    Answer(Box<Result<Lease, AcquireError>>),
-}
-
-/// When to look again for what has expired: when the first of the holders will have, but within 1 to 10 seconds.
-fn next_relief(diagnosis: Option<&Diagnosis>) -> Duration {
-    let next = diagnosis
-        .and_then(|diagnosis| diagnosis.next_expiry)
-        .unwrap_or(Duration::MAX);
-    next.clamp(Duration::from_secs(1), Duration::from_secs(10))
 }

@@ -12,11 +12,13 @@ mod outcome;
 use std::future::Future;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
+use mongodb::action::{Aggregate, Find};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{
     ClientOptions, CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
 };
-use mongodb::{Client, Collection, Database, IndexModel};
+use mongodb::{Client, ClientSession, Collection, Database, IndexModel};
 use tokio::time::Instant;
 
 pub use outcome::StoreError;
@@ -26,6 +28,11 @@ use crate::failpoint::{Failpoints, Phase};
 
 /// The time that one attempt, poll, check or release has, whatever the server does.
 pub(crate) const OPERATION: Duration = Duration::from_millis(4500);
+
+/// When an operation that begins now must have its answer.
+pub(crate) fn deadline() -> Instant {
+    Instant::now() + OPERATION
+}
 
 /// Connects to MongoDB with the time limits that leases need: without them a paused server blocks a call for 17 to 26
 /// seconds. What the URI says of time-outs and pool size is overridden; who it names and how it signs in is not.
@@ -70,14 +77,46 @@ fn primary() -> SelectionCriteria {
 const MAX_TIME: Duration = Duration::from_secs(4);
 
 /// How sure a read must be. Always from the primary.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Read {
+#[derive(Debug)]
+pub(crate) enum Read<'s> {
     /// The newest that the primary knows, for people and for hints.
     Latest,
-    /// What no failover can take back, for what an unbooking follows from. A primary that has been cut off may show the
-    /// delete of a holder that will be rolled back, and its token would look like an orphan. A committed booking has a
-    /// committed holder, since that was written before it, so both sides of the comparison are read like this.
-    Committed,
+    /// What no failover can take back, and nothing older than what the session has read before: for what an unbooking
+    /// follows from. A primary that has been cut off may show the delete of a holder that will be rolled back, and a new
+    /// one may for a moment show a state from before a holder whose booking the old one has shown; both would make an
+    /// orphan of a token that is none.
+    Committed(&'s mut ClientSession),
+}
+
+impl Read<'_> {
+    fn concern(&self) -> ReadConcern {
+        match self {
+            Self::Latest => ReadConcern::local(),
+            Self::Committed(_) => ReadConcern::majority(),
+        }
+    }
+
+    async fn find(self, find: Find<'_, Document>) -> Result<Vec<Document>, Cause> {
+        let find = find.max_time(MAX_TIME);
+        Ok(match self {
+            Self::Latest => find.await?.try_collect().await?,
+            Self::Committed(session) => {
+                let mut cursor = find.session(&mut *session).await?;
+                cursor.stream(session).try_collect().await?
+            }
+        })
+    }
+
+    async fn aggregate(self, aggregate: Aggregate<'_>) -> Result<Vec<Document>, Cause> {
+        let aggregate = aggregate.max_time(MAX_TIME);
+        Ok(match self {
+            Self::Latest => aggregate.await?.try_collect().await?,
+            Self::Committed(session) => {
+                let mut cursor = aggregate.session(&mut *session).await?;
+                cursor.stream(session).try_collect().await?
+            }
+        })
+    }
 }
 
 /// How sure an answer must be.
@@ -124,28 +163,36 @@ impl LeaseStore {
         ];
         let deadline = Instant::now() + OPERATION;
         self.step("create indexes", deadline, async {
-            self.holders(Read::Latest).create_indexes(indexes).await?;
+            self.holders(&Read::Latest).create_indexes(indexes).await?;
             Ok(())
         })
         .await
     }
 
-    fn holders(&self, read: Read) -> Collection<Document> {
+    /// A session whose committed reads never go back in time.
+    pub(crate) async fn ordered_reads(&self) -> Result<ClientSession, StoreError> {
+        let session = self
+            .database
+            .client()
+            .start_session()
+            .causal_consistency(true);
+        session
+            .await
+            .map_err(|error| StoreError::driver("start a session", error))
+    }
+
+    fn holders(&self, read: &Read<'_>) -> Collection<Document> {
         self.collection(documents::HOLDERS, read)
     }
 
-    fn counters(&self, read: Read) -> Collection<Document> {
+    fn counters(&self, read: &Read<'_>) -> Collection<Document> {
         self.collection(documents::COUNTERS, read)
     }
 
-    fn collection(&self, name: &str, read: Read) -> Collection<Document> {
-        let read_concern = match read {
-            Read::Latest => ReadConcern::local(),
-            Read::Committed => ReadConcern::majority(),
-        };
+    fn collection(&self, name: &str, read: &Read<'_>) -> Collection<Document> {
         let options = CollectionOptions::builder()
             .selection_criteria(primary())
-            .read_concern(read_concern)
+            .read_concern(read.concern())
             .write_concern(majority())
             .build();
         self.database.collection_with_options(name, options)

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 use serde::Serialize;
-use tokio::time::Instant;
 
 use crate::level::Level;
 use crate::name::{LeaseToken, PodId};
 use crate::revocation::{RevocationReason, SlotReturn};
-use crate::store::documents::{CounterDoc, HolderDoc, HolderState};
-use crate::store::{LeaseStore, OPERATION, Read, StoreError};
+use crate::store::documents::{CounterDoc, HolderDoc, HolderState, Standing};
+use crate::store::{LeaseStore, Read, StoreError, deadline};
 
 /// Reads holders and counters for people. Changes nothing.
 #[derive(Debug, Clone)]
@@ -260,9 +259,7 @@ impl<'a> Claims<'a> {
             within: HashMap::new(),
         };
         for holder in holders {
-            let returned =
-                holder.state == HolderState::Revoking && holder.slot_return == SlotReturn::AtOnce;
-            if holder.state == HolderState::Pending || returned {
+            if holder.state == HolderState::Pending || holder.standing() == Standing::Returned {
                 continue;
             }
             for key in &holder.levels {
@@ -313,9 +310,8 @@ impl<'a> Claims<'a> {
 
 impl From<HolderDoc> for HolderView {
     fn from(holder: HolderDoc) -> Self {
-        let since = holder.acquired_at.unwrap_or(holder.created_at);
         Self {
-            age_seconds: crate::store::documents::millis_between(since, holder.now) / 1000,
+            age_seconds: crate::store::documents::millis_between(holder.since(), holder.now) / 1000,
             expires_in_seconds: (holder.millis_to_expiry().max(0) + 999) / 1000,
             ttl_seconds: holder.ttl_millis() / 1000,
             created_at: text(holder.created_at),
@@ -351,8 +347,4 @@ impl From<HolderDoc> for HolderView {
 fn text(time: DateTime) -> String {
     time.try_to_rfc3339_string()
         .unwrap_or_else(|_| time.to_string())
-}
-
-fn deadline() -> Instant {
-    Instant::now() + OPERATION
 }

@@ -54,6 +54,11 @@ impl Plan {
             pod_bound: request.pod_bound,
         }
     }
+
+    /// How many slots the counter of this step has.
+    pub(crate) fn cap(&self, step: usize) -> usize {
+        self.funnel.steps()[step].cap.get().into()
+    }
 }
 
 /// How an attempt ended, when the store's answers were certain.

@@ -1,7 +1,6 @@
 //! Check and release by token: what a [`crate::Lease`] does, and what a shell does with the token it was given.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,7 +11,7 @@ use crate::lease::Release;
 use crate::metrics;
 use crate::name::LeaseToken;
 use crate::store::documents::HolderState;
-use crate::store::{Acknowledge, OPERATION, StoreError, until_known};
+use crate::store::{Acknowledge, StoreError, deadline, until_known};
 
 impl LeaseService {
     /// Checks a lease that was acquired elsewhere; see [`crate::Lease::check`].
@@ -22,29 +21,16 @@ impl LeaseService {
 
     /// Releases a lease that was acquired elsewhere; see [`crate::Lease::release`].
     pub async fn release_token(&self, token: &LeaseToken) -> Result<Release, StoreError> {
-        self.inner.release(token, None, Unsure::default()).await
-    }
-}
-
-/// Has a release of this lease been sent whose outcome nobody knows? Then its holder may be gone and its slots still
-/// booked, and the next release returns them. Clones are one.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Unsure(Arc<AtomicBool>);
-
-impl Unsure {
-    fn set(&self, unsure: bool) {
-        self.0.store(unsure, Ordering::Release);
-    }
-
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        let holder = self.inner.store.holder(token, deadline()).await?;
+        let keys = holder.map_or_else(Vec::new, |holder| holder.levels);
+        self.inner.release(token, keys, None).await
     }
 }
 
 impl Inner {
     /// One conditional write. Only when it says no is the reason looked up.
     pub(crate) async fn check(&self, token: &LeaseToken) -> Result<(), CheckError> {
-        let deadline = Instant::now() + OPERATION;
+        let deadline = deadline();
         let touch = || self.store.touch(token, deadline);
         self.still_held(token, touch, deadline).await
     }
@@ -84,15 +70,16 @@ impl Inner {
         }
     }
 
-    /// Releases in a task of its own, which goes on if the caller does not wait for it.
+    /// Releases in a task of its own, which goes on if the caller does not wait for it. `keys` are the lease's own, `label`
+    /// its resource in metrics.
     pub(crate) async fn release(
         self: &Arc<Self>,
         token: &LeaseToken,
-        keys: Option<Vec<String>>,
-        unsure: Unsure,
+        keys: Vec<String>,
+        label: Option<String>,
     ) -> Result<Release, StoreError> {
         let (inner, token) = (Arc::clone(self), token.clone());
-        let release = async move { inner.release_now(token, keys, unsure).await };
+        let release = async move { inner.release_now(token, keys, label).await };
         match self.background.spawn_on(release, &self.runtime).await {
             Ok(released) => released,
             Err(error) => match error.try_into_panic() {
@@ -105,56 +92,32 @@ impl Inner {
     async fn release_now(
         self: Arc<Self>,
         token: LeaseToken,
-        keys: Option<Vec<String>>,
-        unsure: Unsure,
+        keys: Vec<String>,
+        label: Option<String>,
     ) -> Result<Release, StoreError> {
-        let released = self.try_release(token, keys, &unsure).await;
-        if released.is_ok() {
-            unsure.set(false);
-        }
-        released
-    }
-
-    async fn try_release(
-        self: &Arc<Self>,
-        token: LeaseToken,
-        keys: Option<Vec<String>>,
-        unsure: &Unsure,
-    ) -> Result<Release, StoreError> {
-        let deadline = Instant::now() + OPERATION;
+        let deadline = deadline();
         let store = &self.store;
         let take = || store.take(&token, Acknowledge::Majority, deadline);
-        let taken = until_known(deadline, take)
-            .await
-            .inspect_err(|_| unsure.set(true))?;
-        if taken.sent_before {
-            unsure.set(true);
-        }
+        let taken = until_known(deadline, take).await?;
         if let Some(keys) = taken.value {
-            self.slots_back(token, keys);
+            self.slots_back(token, keys, label);
             return Ok(Release::Released);
         }
         // A command that was revoked keeps its slot until its wrapper says that it has ended, which is now.
         let finish = || store.finish_ended_command(&token, deadline);
-        let finished = until_known(deadline, finish)
-            .await
-            .inspect_err(|_| unsure.set(true))?;
-        if let Some(keys) = finished.value {
-            self.slots_back(token, keys);
+        if let Some(keys) = until_known(deadline, finish).await?.value {
+            self.slots_back(token, keys, label);
             return Ok(Release::AlreadyReleased);
         }
-        if finished.sent_before {
-            unsure.set(true);
+        // A document that is still there is being revoked, and its slots are the revocation's to return. If there is
+        // none, an earlier sending of ours may have removed it without our knowing, and nobody else will unbook it soon.
+        if store.holder(&token, deadline).await?.is_none() {
+            self.slots_back(token, keys, label);
         }
-        if unsure.get() && store.holder(&token, deadline).await?.is_none() {
-            // An earlier sending may have been the one that removed it. A document that is still there is being
-            // revoked, and its slots are the revocation's to return.
-            if let Some(keys) = keys {
-                self.slots_back(token, keys);
-            }
-            return Ok(Release::Released);
-        }
-        Ok(Release::AlreadyReleased)
+        Ok(match taken.sent_before {
+            true => Release::Released,
+            false => Release::AlreadyReleased,
+        })
     }
 
     /// Best effort, for a lease whose handle is gone. Its time to live is the guarantee.
@@ -162,27 +125,23 @@ impl Inner {
         self: &Arc<Self>,
         token: LeaseToken,
         keys: Vec<String>,
-        unsure: Unsure,
+        label: String,
     ) {
         let inner = Arc::clone(self);
         self.spawn(async move {
-            let released = inner.release_now(token.clone(), Some(keys), unsure).await;
-            if let Err(error) = released {
+            if let Err(error) = inner.release_now(token.clone(), keys, Some(label)).await {
                 tracing::warn!(%error, lease.token = %token, "could not release a dropped lease; it will expire");
             }
         });
     }
 
-    fn slots_back(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>) {
+    fn slots_back(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>, label: Option<String>) {
         let inner = Arc::clone(self);
         let released = Instant::now();
         self.spawn(async move {
             inner.unbook_all(&token, &keys).await;
-            if let Some(key) = keys
-                .last()
-                .and_then(|key| key.parse::<crate::scope::CounterKey>().ok())
-            {
-                metrics::slots_free(&key.resource().metric_label(), released.elapsed());
+            if let Some(label) = label {
+                metrics::slots_free(&label, released.elapsed());
             }
         });
     }

@@ -47,8 +47,8 @@ impl Lines {
         let waiter = Arc::new(Waiter::default());
         self.with(|lines| {
             let line = lines.entry(key.to_owned()).or_default();
-            line.active = usize::from(cap).min(MOST_ACTIVE);
             line.waiters.push_back(Arc::clone(&waiter));
+            line.allow(usize::from(cap).min(MOST_ACTIVE));
         });
         Place {
             lines: self.clone(),
@@ -78,6 +78,15 @@ impl Lines {
 }
 
 impl Line {
+    /// Lets this many ask the store, and tells those whose turn has thereby come. Callers may see different caps: what
+    /// the last of them saw holds.
+    fn allow(&mut self, active: usize) {
+        let before = std::mem::replace(&mut self.active, active);
+        for waiter in self.waiters.iter().take(active).skip(before) {
+            waiter.bell.notify_one();
+        }
+    }
+
     fn call_one(&self) {
         self.waiters
             .iter()
@@ -229,6 +238,16 @@ mod tests {
         drop(second);
         drop(third);
         assert_eq!(lines.first_with_waiters(&["k".to_owned()]), None);
+    }
+
+    #[test]
+    fn who_becomes_active_by_a_larger_cap_is_told() {
+        let lines = Lines::default();
+        let _first = lines.join("k", 1);
+        let second = lines.join("k", 1);
+        assert!(!second.is_active());
+        let _third = lines.join("k", 8);
+        assert!(second.is_active() && second.news().now_or_never() == Some(false));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `count` and `tokens` change in one update, so `count` is always the number of tokens. Booking and unbooking a token
 //! are idempotent: whoever does not know whether one of them was applied sends it again.
 
-use futures_util::TryStreamExt;
+use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
 use tokio::time::Instant;
 
@@ -118,10 +118,9 @@ impl LeaseStore {
         let counts: Vec<Document> = self
             .step("poll counters", deadline, async {
                 let filter = doc! { "_id": { "$in": funnel.keys() } };
-                let counters = self.counters(Read::Latest);
+                let counters = self.counters(&Read::Latest);
                 let find = counters.find(filter).projection(doc! { "count": 1 });
-                let find = find.max_time(MAX_TIME);
-                Ok(find.await?.try_collect().await?)
+                Read::Latest.find(find).await
             })
             .await?;
         let is_full = |step: &Step| {
@@ -138,22 +137,21 @@ impl LeaseStore {
     pub(crate) async fn counter(
         &self,
         key: &str,
+        session: &mut ClientSession,
         deadline: Instant,
     ) -> Result<Option<CounterDoc>, StoreError> {
         let step = "read counter";
+        let read = Read::Committed(session);
         let found = self
             .step(step, deadline, async {
-                let counters = self.counters(Read::Committed);
-                let find = counters.find_one(doc! { "_id": key });
-                Ok(find.max_time(MAX_TIME).await?)
+                let counters = self.counters(&read);
+                read.find(counters.find(doc! { "_id": key })).await
             })
             .await?;
-        found
-            .map(|counter| {
-                deserialize_from_document(counter)
-                    .map_err(|error| StoreError::malformed(step, error))
-            })
-            .transpose()
+        let parse = |counter| {
+            deserialize_from_document(counter).map_err(|error| StoreError::malformed(step, error))
+        };
+        found.into_iter().next().map(parse).transpose()
     }
 
     /// Up to `limit` counters in the order of their keys, from after `after`. Those that cannot be read are given as
@@ -162,20 +160,14 @@ impl LeaseStore {
         &self,
         after: &str,
         limit: i64,
-        read: Read,
+        read: Read<'_>,
         deadline: Instant,
     ) -> Result<Vec<Result<CounterDoc, Document>>, StoreError> {
-        let page: Vec<Document> = self
+        let page = self
             .step("read counters", deadline, async {
-                let counters = self.counters(read);
+                let counters = self.counters(&read);
                 let find = counters.find(doc! { "_id": { "$gt": after } });
-                Ok(find
-                    .max_time(MAX_TIME)
-                    .sort(doc! { "_id": 1 })
-                    .limit(limit)
-                    .await?
-                    .try_collect()
-                    .await?)
+                read.find(find.sort(doc! { "_id": 1 }).limit(limit)).await
             })
             .await?;
         Ok(page

@@ -100,6 +100,11 @@ impl HolderDoc {
         self.ttl_seconds.clamp(0, TtlSeconds::MAX.into()) * 1000
     }
 
+    /// Since when it is held, or is being acquired.
+    pub(crate) fn since(&self) -> DateTime {
+        self.acquired_at.unwrap_or(self.created_at)
+    }
+
     /// Milliseconds since the last use, by the server's clock.
     pub(crate) fn idle_millis(&self) -> i64 {
         millis_between(self.last_seen_at, self.now)
@@ -184,4 +189,83 @@ pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Document {
         })
         .collect();
     doc! { "$or": branches }
+}
+
+/// What a holder document says about its token's place in the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It books what it lists, or may be about to.
+    Books,
+    /// It was revoked, and its slots come back at once.
+    Returned,
+}
+
+impl HolderDoc {
+    /// May a reaper take it when its time has run out? Of those being revoked, only commands are done by then; the others
+    /// are their handlers'.
+    pub(crate) fn can_be_taken(&self) -> bool {
+        self.state != HolderState::Revoking || self.lease_type == LeaseType::command()
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        match (self.state, self.slot_return) {
+            (HolderState::Revoking, SlotReturn::AtOnce) => Standing::Returned,
+            _ => Standing::Books,
+        }
+    }
+}
+
+/// A holder as a reconcile sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) standing: Standing,
+    /// The counters it says it books.
+    pub(crate) keys: Vec<String>,
+}
+
+impl Claim {
+    /// Reads what is needed of a holder that may be broken otherwise.
+    pub(crate) fn of(holder: &Document) -> Self {
+        let is = |field, value| holder.get_str(field).is_ok_and(|text| text == value);
+        let returned = is("state", HolderState::Revoking.as_str())
+            && is("slotReturn", SlotReturn::AtOnce.as_str());
+        Self {
+            standing: if returned {
+                Standing::Returned
+            } else {
+                Standing::Books
+            },
+            keys: texts(holder, "levels"),
+        }
+    }
+}
+
+/// The texts in an array field.
+pub(crate) fn texts(document: &Document, field: &str) -> Vec<String> {
+    let values = document
+        .get_array(field)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    values
+        .iter()
+        .filter_map(Bson::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// May a token be taken out of a counter? Only if its holder is gone, or its slot is to come back at once.
+pub(crate) fn is_orphan(holder: Option<Standing>) -> bool {
+    matches!(holder, None | Some(Standing::Returned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_token_without_a_claim_is_an_orphan() {
+        assert!(is_orphan(None));
+        assert!(is_orphan(Some(Standing::Returned)));
+        assert!(!is_orphan(Some(Standing::Books)));
+    }
 }

@@ -5,16 +5,17 @@
 
 use std::collections::HashMap;
 
-use futures_util::TryStreamExt;
+use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
 use tokio::time::Instant;
 
-use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl};
+use super::documents::{
+    Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl, texts,
+};
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
 use crate::level::TtlSeconds;
 use crate::name::{LeaseName, LeaseToken, LeaseType, PodId, Resource};
-use crate::reconciler::Standing;
 use crate::revocation::RevocationReason;
 use crate::scope::Tenancy;
 
@@ -112,21 +113,25 @@ impl LeaseStore {
         self.matched("touch holder", deadline, statement).await
     }
 
-    /// Replaces what the handler will get, and counts as a use. An operator update, for a pipeline would take a payload
-    /// `{"jobId": "$ttlSeconds"}` for an expression.
+    /// Replaces what the handler will get, unless a later one is there already, and counts as a use. The payload is
+    /// wrapped, or `{"jobId": "$ttlSeconds"}` would be taken for an expression.
     pub(crate) async fn set_payload(
         &self,
         token: &LeaseToken,
         payload: &Document,
+        number: i64,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
+        let newest = doc! { "$ifNull": ["$payloadNumber", 0_i64] };
+        let is_newer = doc! { "$gt": [{ "$literal": number }, newest] };
         let statement = doc! {
             "q": { "_id": token.as_str(), "state": HolderState::Held },
-            "u": {
-                "$set": { "payload": payload },
-                "$currentDate": { "lastSeenAt": true },
-                "$inc": { "beats": 1_i64 },
-            },
+            "u": [{ "$set": {
+                "payload": { "$cond": [&is_newer, { "$literal": payload }, "$payload"] },
+                "payloadNumber": { "$cond": [&is_newer, { "$literal": number }, "$payloadNumber"] },
+                "lastSeenAt": "$$NOW",
+                "beats": { "$add": ["$beats", 1_i64] },
+            } }],
         };
         self.matched("write payload", deadline, statement).await
     }
@@ -264,16 +269,7 @@ impl LeaseStore {
         let Ok(holder) = reply.get_document("value") else {
             return Ok(None);
         };
-        let keys = holder
-            .get_array("levels")
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        Ok(Some(
-            keys.iter()
-                .filter_map(Bson::as_str)
-                .map(str::to_owned)
-                .collect(),
-        ))
+        Ok(Some(texts(holder, "levels")))
     }
 
     /// Up to `limit` tokens of holders in `state` whose time has run out; of REVOKING ones only commands, for the others
@@ -288,7 +284,7 @@ impl LeaseStore {
         let ttls = self
             .step("list times to live", deadline, async {
                 Ok(self
-                    .holders(Read::Latest)
+                    .holders(&Read::Latest)
                     .distinct("ttlSeconds", doc! { "state": state })
                     .max_time(MAX_TIME)
                     .await?)
@@ -303,10 +299,11 @@ impl LeaseStore {
         }
         let found: Vec<Document> = self
             .step("find expired holders", deadline, async {
-                let holders = self.holders(Read::Latest);
+                let holders = self.holders(&Read::Latest);
                 let find = holders.find(filter);
-                let find = find.projection(doc! { "_id": 1 }).limit(limit);
-                Ok(find.max_time(MAX_TIME).await?.try_collect().await?)
+                Read::Latest
+                    .find(find.projection(doc! { "_id": 1 }).limit(limit))
+                    .await
             })
             .await?;
         Ok(found
@@ -341,23 +338,31 @@ impl LeaseStore {
             .await
     }
 
+    /// The holders of these tokens, in any state, without their payloads.
+    pub(crate) async fn holders_of(
+        &self,
+        tokens: &[String],
+        session: &mut ClientSession,
+        deadline: Instant,
+    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
+        let filter = doc! { "_id": { "$in": tokens } };
+        let set = doc! { "now": "$$NOW", "payload": { "$literal": {} } };
+        self.read_holders(filter, set, Read::Committed(session), deadline)
+            .await
+    }
+
     async fn read_holders(
         &self,
         filter: Document,
         set: Document,
-        read: Read,
+        read: Read<'_>,
         deadline: Instant,
     ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
         let pipeline = [doc! { "$match": filter }, doc! { "$set": set }];
-        let found: Vec<Document> = self
+        let found = self
             .step("read holders", deadline, async {
-                Ok(self
-                    .holders(read)
-                    .aggregate(pipeline)
-                    .max_time(MAX_TIME)
-                    .await?
-                    .try_collect()
-                    .await?)
+                let holders = self.holders(&read);
+                read.aggregate(holders.aggregate(pipeline)).await
             })
             .await?;
         Ok(found
@@ -372,51 +377,64 @@ impl LeaseStore {
 
     /// What the holder documents of these tokens say of their bookings. One that cannot be read counts as booking: it
     /// exists, and freeing its slot would be a guess.
-    pub(crate) async fn standings(
+    pub(crate) async fn claims(
         &self,
         tokens: &[String],
+        session: &mut ClientSession,
         deadline: Instant,
-    ) -> Result<HashMap<String, Standing>, StoreError> {
-        let fields = doc! { "state": 1, "slotReturn": 1 };
-        let found: Vec<Document> = self
-            .step("look up holders", deadline, async {
-                let holders = self.holders(Read::Committed);
-                let find = holders
-                    .find(doc! { "_id": { "$in": tokens } })
-                    .projection(fields);
-                Ok(find.max_time(MAX_TIME).await?.try_collect().await?)
+    ) -> Result<HashMap<String, Claim>, StoreError> {
+        let filter = doc! { "_id": { "$in": tokens } };
+        self.read_claims("look up holders", filter, session, deadline)
+            .await
+    }
+
+    /// The HELD holders that say they book this counter.
+    pub(crate) async fn claims_on(
+        &self,
+        key: &str,
+        session: &mut ClientSession,
+        deadline: Instant,
+    ) -> Result<HashMap<String, Claim>, StoreError> {
+        let filter = doc! { "levels": key, "state": HolderState::Held };
+        self.read_claims("look for unbooked holders", filter, session, deadline)
+            .await
+    }
+
+    async fn read_claims(
+        &self,
+        step: &'static str,
+        filter: Document,
+        session: &mut ClientSession,
+        deadline: Instant,
+    ) -> Result<HashMap<String, Claim>, StoreError> {
+        let read = Read::Committed(session);
+        let found = self
+            .step(step, deadline, async {
+                let holders = self.holders(&read);
+                let fields = doc! { "state": 1, "slotReturn": 1, "levels": 1 };
+                read.find(holders.find(filter).projection(fields)).await
             })
             .await?;
-        let standing = |holder: &Document| {
-            let is = |field, value| holder.get_str(field).is_ok_and(|text| text == value);
-            let returned = is("state", HolderState::Revoking.as_str())
-                && is("slotReturn", SlotReturn::AtOnce.as_str());
-            if returned {
-                Standing::Returned
-            } else {
-                Standing::Books
-            }
-        };
         Ok(found
             .iter()
-            .filter_map(|holder| Some((holder.get_str("_id").ok()?.to_owned(), standing(holder))))
+            .filter_map(|holder| Some((holder.get_str("_id").ok()?.to_owned(), Claim::of(holder))))
             .collect())
     }
 
-    /// The holders of these tokens, in any state, without their payloads.
-    pub(crate) async fn holders_of(
-        &self,
-        tokens: &[String],
-        deadline: Instant,
-    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
-        let set = doc! { "now": "$$NOW", "payload": { "$literal": {} } };
-        self.read_holders(
-            doc! { "_id": { "$in": tokens } },
-            set,
-            Read::Committed,
-            deadline,
-        )
-        .await
+    /// The counters that HELD holders say they book.
+    pub(crate) async fn claimed_keys(&self, deadline: Instant) -> Result<Vec<String>, StoreError> {
+        let found = self
+            .step("list booked counters", deadline, async {
+                let holders = self.holders(&Read::Latest);
+                let keys = holders.distinct("levels", doc! { "state": HolderState::Held });
+                Ok(keys.max_time(MAX_TIME).await?)
+            })
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(Bson::as_str)
+            .map(str::to_owned)
+            .collect())
     }
 }
 

@@ -16,7 +16,17 @@ async fn it_names_the_oldest_holder_to_its_own_tenant_only() {
     let _second = world.leases.acquire(request("pdf", "bob")).await.unwrap();
     let diagnosis = busy(world.leases.acquire(request("pdf", "eve")).await);
     assert_eq!((diagnosis.in_use, diagnosis.cap), (2, 2));
-    assert_eq!(diagnosis.oldest.as_ref().unwrap().token, token(&first));
+    let oldest = diagnosis
+        .oldest
+        .as_ref()
+        .unwrap()
+        .identity
+        .as_ref()
+        .unwrap();
+    assert_eq!(
+        (&oldest.token, oldest.tenancy.user()),
+        (&token(&first), "ada")
+    );
     let text = diagnosis.to_string();
     assert!(
         text.contains("render is busy: 2 of 2 in use at level global"),

@@ -97,12 +97,12 @@ async fn forward(
             let rest = up.split_off(end);
             let command = std::mem::replace(&mut up, rest);
             let name = b"resource_lease_";
-            if command.windows(name.len()).any(|part| part == name) {
-                if let Some(test) = wanted.lock().unwrap().take() {
-                    // The sender's side closes with this function.
-                    let _ = test.send(Late { command, server });
-                    return Ok(());
-                }
+            let ours = command.windows(name.len()).any(|part| part == name);
+            let test = ours.then(|| wanted.lock().unwrap().take()).flatten();
+            if let Some(test) = test {
+                // The sender's side closes with this function.
+                let _ = test.send(Late { command, server });
+                return Ok(());
             }
             server.write_all(&command).await?;
         }

@@ -111,7 +111,7 @@ pub(crate) async fn assert_within_caps(world: &World) {
 /// Waits, with no sweep and no reconcile, until only these are left.
 pub(crate) async fn only_these_stay(world: &World, tokens: &[LeaseToken]) {
     let expected: BTreeSet<String> = tokens.iter().map(ToString::to_string).collect();
-    let mut found = String::new();
+    let found = std::sync::Mutex::new(String::new());
     let settled = eventually("only these stay", Duration::from_secs(20), async || {
         let holders = world.all_holders().await;
         let left: BTreeSet<String> = holders
@@ -120,12 +120,13 @@ pub(crate) async fn only_these_stay(world: &World, tokens: &[LeaseToken]) {
             .collect();
         let counters = world.all_counters().await;
         let booked: BTreeSet<String> = counters.iter().flat_map(|c| texts(c, "tokens")).collect();
-        found = format!("expected {expected:?}\nholders {holders:?}\ncounters {counters:?}");
+        *found.lock().unwrap() =
+            format!("expected {expected:?}\nholders {holders:?}\ncounters {counters:?}");
         Ok(left == expected && booked == expected)
     });
     settled
         .await
-        .unwrap_or_else(|error| panic!("{error}\n{found}"));
+        .unwrap_or_else(|error| panic!("{error}\n{}", found.lock().unwrap()));
     world.assert_counters_equal_holders().await;
 }
 

@@ -26,10 +26,10 @@ impl Progress {
         );
         if let Some(oldest) = &busy.oldest {
             let since = output::seconds(oldest.held_for.as_secs() as i64);
-            message.push_str(&format!(
-                ", longest by {} ({}/{}/{}) for {since}",
-                oldest.holder_ref, oldest.tenant, oldest.project, oldest.user
-            ));
+            message.push_str(&format!(", the longest for {since}"));
+            if let Some(holder) = &oldest.identity {
+                message.push_str(&format!(" by {} ({})", holder.holder_ref, holder.tenancy));
+            }
         }
         self.0.set_message(output::printable(&message));
         self.0.enable_steady_tick(Duration::from_millis(250));
