@@ -38,23 +38,29 @@ async fn an_acquirer_that_stands_still_anywhere_leaves_one_believer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquirer_whose_holder_was_reaped_before_it_booked_does_not_hold() {
-    let cast = Cast::new().await;
-    let booking = cast.paused.failpoints().pause("book counters", Before);
-    let marking = cast.paused.failpoints().pause("mark held", Before);
-    let acquire = cast.acquire_paused(RIVAL).await;
-    reached(&booking, "book counters").await;
-    cast.age_all().await;
-    cast.clean_up().await;
-    booking.open();
-    reached(&marking, "mark held").await;
-    // What it has booked by now is an orphan, which keeps nobody out.
-    let rival = cast.rival().await;
-    assert!(rival.is_some());
-    marking.open();
-    let own = acquire.await.unwrap();
-    assert!(own.is_none());
-    cast.assert_believers(&[&rival], 1).await;
-    cast.assert_all_free(vec![rival]).await;
+    for rival_comes in [true, false] {
+        let cast = Cast::new().await;
+        let booking = cast.paused.failpoints().pause("book counters", Before);
+        let marking = cast.paused.failpoints().pause("mark held", Before);
+        let acquire = cast.acquire_paused(RIVAL).await;
+        reached(&booking, "book counters").await;
+        cast.age_all().await;
+        cast.clean_up().await;
+        booking.open();
+        reached(&marking, "mark held").await;
+        // What it has booked by now is an orphan. It keeps nobody out, and it goes when its acquirer goes on.
+        let rival = match rival_comes {
+            true => cast.rival().await,
+            false => None,
+        };
+        assert_eq!(rival.is_some(), rival_comes);
+        marking.open();
+        let own = acquire.await.unwrap();
+        assert!(own.is_none());
+        cast.assert_believers(&[&rival], usize::from(rival_comes))
+            .await;
+        cast.assert_all_free(vec![rival]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
