@@ -253,3 +253,29 @@ async fn a_reconciler_that_stands_still_takes_nothing_from_the_next_holder() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquirer_that_stands_still_while_it_relieves_takes_nothing_from_the_next_holder() {
+    const POINTS: [Point; 5] = [
+        ("read counter", After),
+        ("read holders", Before),
+        ("read holders", After),
+        ("unbook orphans", Before),
+        ("unbook orphans", After),
+    ];
+    for point in POINTS {
+        eprintln!("{point:?}");
+        let cast = Cast::new().await;
+        let orphan = granted(cast.world.leases.acquire(request("pdf", RIVAL)).await);
+        cast.world.holders().delete_many(doc! {}).await.unwrap();
+        let gate = cast.paused.failpoints().pause(point.0, point.1);
+        let acquire = cast.acquire_paused(RIVAL).await;
+        reached(&gate, point).await;
+        let rival = cast.rival().await;
+        assert!(rival.is_some(), "an orphan keeps others out");
+        gate.open();
+        let own = acquire.await.unwrap();
+        cast.assert_believers(&[&orphan, &own, &rival], 1).await;
+        cast.assert_all_free(vec![own, rival]).await;
+    }
+}
