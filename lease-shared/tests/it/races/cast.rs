@@ -105,7 +105,8 @@ impl Cast {
             }
         }
         assert_eq!(believers, count, "believers");
-        assert!(self.world.in_use().await.values().all(|slots| *slots <= 1));
+        let in_use = self.world.in_use().await;
+        assert!(in_use.values().all(|slots| *slots <= 1), "{in_use:?}");
     }
 
     /// In the end all give back what they have, and everything is free without waiting for anything.

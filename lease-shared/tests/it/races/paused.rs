@@ -38,23 +38,29 @@ async fn an_acquirer_that_stands_still_anywhere_leaves_one_believer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquirer_whose_holder_was_reaped_before_it_booked_does_not_hold() {
-    let cast = Cast::new().await;
-    let booking = cast.paused.failpoints().pause("book counters", Before);
-    let marking = cast.paused.failpoints().pause("mark held", Before);
-    let acquire = cast.acquire_paused(RIVAL).await;
-    reached(&booking, "book counters").await;
-    cast.age_all().await;
-    cast.clean_up().await;
-    booking.open();
-    reached(&marking, "mark held").await;
-    // What it has booked by now is an orphan, which keeps nobody out.
-    let rival = cast.rival().await;
-    assert!(rival.is_some());
-    marking.open();
-    let own = acquire.await.unwrap();
-    assert!(own.is_none());
-    cast.assert_believers(&[&rival], 1).await;
-    cast.assert_all_free(vec![rival]).await;
+    for rival_comes in [true, false] {
+        let cast = Cast::new().await;
+        let booking = cast.paused.failpoints().pause("book counters", Before);
+        let marking = cast.paused.failpoints().pause("mark held", Before);
+        let acquire = cast.acquire_paused(RIVAL).await;
+        reached(&booking, "book counters").await;
+        cast.age_all().await;
+        cast.clean_up().await;
+        booking.open();
+        reached(&marking, "mark held").await;
+        // What it has booked by now is an orphan. It keeps nobody out, and it goes when its acquirer goes on.
+        let rival = match rival_comes {
+            true => cast.rival().await,
+            false => None,
+        };
+        assert_eq!(rival.is_some(), rival_comes);
+        marking.open();
+        let own = acquire.await.unwrap();
+        assert!(own.is_none());
+        cast.assert_believers(&[&rival], usize::from(rival_comes))
+            .await;
+        cast.assert_all_free(vec![rival]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,5 +251,31 @@ async fn a_reconciler_that_stands_still_takes_nothing_from_the_next_holder() {
             cast.assert_believers(&[&Some(orphan), &rival], 1).await;
             cast.assert_all_free(vec![rival]).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquirer_that_stands_still_while_it_relieves_takes_nothing_from_the_next_holder() {
+    const POINTS: [Point; 5] = [
+        ("read counter", After),
+        ("read holders", Before),
+        ("read holders", After),
+        ("unbook orphans", Before),
+        ("unbook orphans", After),
+    ];
+    for point in POINTS {
+        eprintln!("{point:?}");
+        let cast = Cast::new().await;
+        let orphan = granted(cast.world.leases.acquire(request("pdf", RIVAL)).await);
+        cast.world.holders().delete_many(doc! {}).await.unwrap();
+        let gate = cast.paused.failpoints().pause(point.0, point.1);
+        let acquire = cast.acquire_paused(RIVAL).await;
+        reached(&gate, point).await;
+        let rival = cast.rival().await;
+        assert!(rival.is_some(), "an orphan keeps others out");
+        gate.open();
+        let own = acquire.await.unwrap();
+        cast.assert_believers(&[&orphan, &own, &rival], 1).await;
+        cast.assert_all_free(vec![own, rival]).await;
     }
 }
