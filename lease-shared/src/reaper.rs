@@ -168,7 +168,11 @@ impl Reaper {
                 .store
                 .finish_expired_command(&holder.token, deadline)
                 .await?;
-            return self.give_back(&holder.token, taken, deadline).await;
+            // If there was none, another sweeper has finished what this one began.
+            return match self.give_back(&holder.token, taken, deadline).await? {
+                Taken::No => Ok(Taken::SlotsKept),
+                taken => Ok(taken),
+            };
         }
         let returned = match holder.slot_return {
             SlotReturn::AtOnce => {

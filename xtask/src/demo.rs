@@ -59,6 +59,8 @@ struct Verdict {
     busy: usize,
     lost: usize,
     unavailable: usize,
+    /// Ended in any other way than those above, though nobody killed them.
+    failed: usize,
     killed: usize,
     reaped: usize,
     over_cap: usize,
@@ -129,6 +131,7 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
         busy: outcomes.busy,
         lost: outcomes.lost,
         unavailable: outcomes.unavailable,
+        failed: outcomes.failed,
         killed,
         reaped,
         over_cap: replay.over_cap,
@@ -158,10 +161,11 @@ async fn watch(
     let first_kill = Instant::now() + Duration::from_secs(1);
     let mut reaped = 0;
     let give_up = contend_until + Duration::from_secs(60);
-    while Instant::now() < contend_until || reaped < 2 {
+    let mut each_level_was_full = false;
+    while Instant::now() < contend_until || reaped < 2 || !each_level_was_full {
         ensure!(
             Instant::now() < give_up,
-            "the slots of killed commands did not come back in time"
+            "not in time: {reaped} of 2 killed commands' slots came back, and each level was full somewhere: {each_level_was_full}"
         );
         fleet.check()?;
         sleep(Duration::from_millis(200)).await;
@@ -178,6 +182,7 @@ async fn watch(
                 killed.push(victim);
             }
         }
+        each_level_was_full = replay::replay(&journal.read()?).each_level_was_full();
         if killed.len() == 2 {
             reaped = came_back(&killed, journal, leases).await?;
         }
@@ -332,11 +337,12 @@ fn report(opts: &Opts, verdict: &Verdict) -> Result<()> {
             verdict.seconds
         );
     }
-    if verdict.over_cap + verdict.leaked > 0 {
+    if verdict.over_cap + verdict.leaked + verdict.failed > 0 {
         bail!(
-            "{} times over a cap, {} slots leaked",
+            "{} times over a cap, {} slots leaked, {} commands failed",
             verdict.over_cap,
-            verdict.leaked
+            verdict.leaked,
+            verdict.failed
         );
     }
     if !opts.json {

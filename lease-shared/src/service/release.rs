@@ -111,10 +111,11 @@ impl Inner {
         }
         // A document that is still there is being revoked, and its slots are the revocation's to return. If there is
         // none, an earlier sending of ours may have removed it without our knowing, and nobody else will unbook it soon.
-        if store.holder(&token, deadline).await?.is_none() {
+        let gone = store.holder(&token, deadline).await?.is_none();
+        if gone {
             self.slots_back(token, keys, label);
         }
-        Ok(match taken.sent_before {
+        Ok(match gone && taken.sent_before {
             true => Release::Released,
             false => Release::AlreadyReleased,
         })

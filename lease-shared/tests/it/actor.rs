@@ -117,9 +117,17 @@ impl Actor {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end, and gives the signal that ended it.
+    /// Waits for its end, and gives the signal that ended it; nothing if it has not died by itself within the time that
+    /// an order may take.
     pub(crate) fn ended_by(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().signal()
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while std::time::Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.signal();
+            }
+            std::thread::yield_now();
+        }
+        None
     }
 }
 

@@ -45,6 +45,7 @@ async fn at_every_point(prepare: impl AsyncFn(&Scene<'_>, &Actor) -> Prepared) {
         let scene = Scene::clean(&world).await;
         let mut actor = Actor::start(&world);
         let prepared = prepare(&scene, &actor).await;
+        world.commit().await;
         actor.ask(Order::AbortAfter(point)).await;
         perform(&actor, prepared.order).await;
         assert_eq!(actor.ended_by(), ABORTED, "at point {point} of {points}");
@@ -58,6 +59,7 @@ async fn rehearse(world: &World, prepare: &impl AsyncFn(&Scene<'_>, &Actor) -> P
     let actor = Actor::start(world);
     let prepared = prepare(&scene, &actor).await;
     actor.ask(Order::Close).await;
+    world.commit().await;
     let (hits, commands) = actor.counted().await;
     perform(&actor, prepared.order).await;
     let (hits, commands) = {

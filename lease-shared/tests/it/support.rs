@@ -66,6 +66,12 @@ impl World {
         }
     }
 
+    /// Returns when everything written so far is committed, so that all reads agree on it.
+    pub(crate) async fn commit(&self) {
+        let marks = self.mongo.database().collection::<Document>("marks");
+        marks.insert_one(doc! {}).await.unwrap();
+    }
+
     /// Another process, as far as the store can tell.
     pub(crate) async fn another_service(&self) -> LeaseService {
         let client = client(&self.mongo, |_| {}).await;

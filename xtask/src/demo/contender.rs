@@ -1,7 +1,7 @@
 //! One contending process: some loops that run the job under a lease again and again, until standard input ends.
 
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -105,18 +105,19 @@ impl Loop {
                 "--slot",
                 &self.slot.to_string(),
             ]);
-            // Busy is part of the game and counted; what else goes wrong is to be seen.
-            let mut child = command.stderr(std::process::Stdio::null()).spawn()?;
+            let child = command.stderr(Stdio::piped()).spawn()?;
             let slot = self.slot;
             tell(&News::Started {
                 slot,
                 wrapper: child.id().unwrap_or(0),
             })?;
-            let status: ExitStatus = child.wait().await?;
-            tell(&News::Ended {
-                slot,
-                code: status.code(),
-            })?;
+            let ended = child.wait_with_output().await?;
+            let code = ended.status.code();
+            // To be told busy is part of the game, and so is to be killed; what else goes wrong is to be seen.
+            if !matches!(code, None | Some(0 | 69 | 75 | 76)) {
+                eprintln!("{}", String::from_utf8_lossy(&ended.stderr).trim());
+            }
+            tell(&News::Ended { slot, code })?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub(crate) struct Outcomes {
     pub(crate) busy: usize,
     pub(crate) lost: usize,
     pub(crate) unavailable: usize,
-    pub(crate) other: usize,
+    pub(crate) failed: usize,
     wrappers: HashMap<usize, u32>,
 }
 
@@ -126,7 +126,9 @@ impl Outcomes {
                     Some(75) => self.busy += 1,
                     Some(76) => self.lost += 1,
                     Some(69) => self.unavailable += 1,
-                    _ => self.other += 1,
+                    // By us.
+                    None => {}
+                    Some(_) => self.failed += 1,
                 }
             }
         }

@@ -39,6 +39,21 @@ pub(crate) fn replay(lines: &[Line]) -> Replay {
     replay
 }
 
+impl Replay {
+    /// Has each level been at its cap somewhere? Else it has not been shown to bind.
+    pub(crate) fn each_level_was_full(&self) -> bool {
+        let full = |level: &str| {
+            let of_level = self.cap.iter().filter(|(key, _)| key.contains(level));
+            of_level
+                .into_iter()
+                .any(|(key, cap)| self.max_in_use.get(key) == Some(cap))
+        };
+        ["|user|", "|project|", "|tenant|", "|global|"]
+            .into_iter()
+            .all(full)
+    }
+}
+
 /// Who has entered and neither left nor gone.
 pub(crate) fn inside(lines: &[Line]) -> Vec<Entry> {
     let mut inside: Vec<Entry> = Vec::new();
@@ -106,6 +121,7 @@ mod tests {
             (1, 2)
         );
         assert_eq!(seen.max_in_use["compile|project|acme/thesis"], 1);
+        assert!(!seen.each_level_was_full(), "two projects with one each");
     }
 
     #[test]
