@@ -3,5 +3,10 @@
 //! Linux only: processes are watched through `/proc`.
 #![cfg(target_os = "linux")]
 
+mod definition;
+mod document;
+mod errors;
+mod output;
 mod support;
 mod uri;
+mod views;
