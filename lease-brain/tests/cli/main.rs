@@ -3,10 +3,18 @@
 //! Linux only: processes are watched through `/proc`.
 #![cfg(target_os = "linux")]
 
+mod acquire;
+mod cut_off;
 mod definition;
 mod document;
 mod errors;
+mod lost;
 mod output;
+mod processes;
+mod run;
+mod running;
+mod server_away;
 mod support;
+mod terminal;
 mod uri;
 mod views;

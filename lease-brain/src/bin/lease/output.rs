@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, stat};
 use serde::Serialize;
 
 /// Prints a value as JSON.
@@ -22,6 +23,19 @@ pub(crate) fn exactly(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Whether this process was started without a standard output, as by `>&-`: writing to it would seem to succeed.
+///
+/// The runtime then opens the null device in its place, for reading and writing, which a shell's `>/dev/null` does not.
+pub(crate) fn is_closed() -> bool {
+    let out = rustix::stdio::stdout();
+    let (Ok(ours), Ok(null)) = (fstat(out), stat("/dev/null")) else {
+        return false;
+    };
+    let is_null = ours.st_rdev == null.st_rdev
+        && FileType::from_raw_mode(ours.st_mode) == FileType::CharacterDevice;
+    is_null && fcntl_getfl(out).is_ok_and(|flags| flags.contains(OFlags::RDWR))
 }
 
 /// Prints rows under a header, cut to the terminal's width where there is one.
