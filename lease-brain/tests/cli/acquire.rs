@@ -1,35 +1,12 @@
 //! `lease acquire`, `check` and `release`, as shells use them.
 
-use std::process::{Command, Stdio};
-
 use mongodb::bson::doc;
 use rustix::process::Signal;
 
 use crate::{
-    processes::signal,
-    support::{LEASE, Output, SOON, World, bare, until},
+    processes::{await_handler, signal},
+    support::{Output, World, bare},
 };
-
-/// A shell that knows the database, with `lease` on its path.
-fn shell(world: &World, script: &str) -> Command {
-    let mut shell = Command::new("sh");
-    let environment = world.command(&[]);
-    let set = environment
-        .get_envs()
-        .filter_map(|(name, value)| Some((name, value?)));
-    let folder = LEASE.rsplit_once('/').unwrap().0;
-    shell
-        .args(["-c", script])
-        .envs(set)
-        .env(
-            "PATH",
-            format!("{folder}:{}", std::env::var("PATH").unwrap()),
-        )
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    shell
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn example_of_the_help_works_in_a_shell() {
@@ -37,7 +14,7 @@ async fn example_of_the_help_works_in_a_shell() {
     let script = "eval \"$(lease acquire pdf --export-env)\" && \
         lease check \"$LEASE_TOKEN\" && echo \"$LEASE_RESOURCE $LEASE_TTL_SECONDS\" && lease list >&2; \
         sh -c 'lease release \"$LEASE_TOKEN\"'";
-    let output = Output::of(&mut shell(&world, script));
+    let output = Output::of(&mut world.shell(script));
     assert_eq!(
         (output.code, &*output.stdout),
         (Some(0), "pdf 60\n"),
@@ -45,6 +22,24 @@ async fn example_of_the_help_works_in_a_shell() {
     );
     assert!(output.stderr.contains("HELD"), "{output:?}");
     assert_eq!(world.stored().await, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn token_is_all_there_is_on_standard_output_unless_more_is_asked_for() {
+    let world = World::with_pdf(60).await;
+    let plain = world.lease(&["acquire", "pdf"]);
+    plain.assert(0, "");
+    let token = plain.stdout.strip_suffix('\n').unwrap();
+    world.lease(&["release", token]).assert(0, "");
+    let json = world.lease(&["acquire", "pdf", "--json"]);
+    json.assert(0, "");
+    let token = json.json()["token"].clone();
+    let whole =
+        serde_json::json!({ "token": token, "resource": "pdf", "ttlSeconds": 60, "noop": false });
+    assert_eq!(json.json(), whole);
+    world
+        .lease(&["check", token.as_str().unwrap()])
+        .assert(0, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +59,7 @@ async fn no_resource_name_is_executed_by_the_shell() {
         );
         world.define("odd", &body).await;
         let script = "eval \"$(lease acquire odd --export-env)\"; printf %s \"$LEASE_RESOURCE\"; lease release \"$LEASE_TOKEN\"";
-        let output = Output::of(shell(&world, script).current_dir(folder.path()));
+        let output = Output::of(world.shell(script).current_dir(folder.path()));
         output.assert(0, "");
         assert_eq!(output.stdout, name);
         assert_eq!(
@@ -81,7 +76,7 @@ async fn lease_whose_token_nobody_would_learn_is_not_kept() {
     for form in ["", "--json", "--export-env"] {
         // Not a pipe at all, and one that nobody reads.
         let closed = format!("exec lease acquire pdf {form} >&-");
-        let output = Output::of(&mut shell(&world, &closed));
+        let output = Output::of(&mut world.shell(&closed));
         let error = output.error(1);
         assert!(error.starts_with("standard output is closed"), "{error}");
 
@@ -97,7 +92,7 @@ async fn lease_whose_token_nobody_would_learn_is_not_kept() {
         assert_eq!(world.stored().await, (0, 0), "{form}");
     }
     // Who throws the token away knows what they do: the lease ends with its time.
-    let output = Output::of(&mut shell(&world, "exec lease acquire pdf >/dev/null"));
+    let output = Output::of(&mut world.shell("exec lease acquire pdf >/dev/null"));
     output.assert(0, "");
     assert_eq!(world.stored().await, (1, 1));
 }
@@ -111,16 +106,8 @@ async fn signal_ends_a_wait_and_leaves_nothing_behind() {
             let (verb, rest) = command.split_first().unwrap();
             let args = [&[*verb, "--user", "bob", "--wait", "20m"], rest].concat();
             let waiter = world.command(&args).spawn().unwrap();
-            // What it waits with: a handler for the signal.
             let pid = waiter.id().cast_signed();
-            until(SOON, "it waits", || {
-                let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-                let caught = status
-                    .lines()
-                    .find_map(|line| line.strip_prefix("SigCgt:"))?;
-                let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-                (caught >> (number.as_raw() - 1) & 1 == 1).then_some(())
-            });
+            await_handler(pid, number);
             signal(pid, number);
             let output = Output::of_child(waiter);
             assert_eq!(output.error(code), "stopped while waiting; nothing is held");

@@ -14,6 +14,7 @@ mod processes;
 mod run;
 mod running;
 mod server_away;
+mod slow_check;
 mod support;
 mod terminal;
 mod uri;

@@ -78,6 +78,17 @@ impl Drop for Mark {
     }
 }
 
+/// Waits until the process has a handler for this signal.
+#[track_caller]
+pub(crate) fn await_handler(pid: i32, signal: Signal) {
+    until(SOON, "its signal handler", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let caught = status.lines().find_map(|it| it.strip_prefix("SigCgt:"))?;
+        let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
+        (caught >> (signal.as_raw() - 1) & 1 == 1).then_some(())
+    });
+}
+
 pub(crate) fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }

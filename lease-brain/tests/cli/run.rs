@@ -6,8 +6,9 @@ use mongodb::bson::doc;
 use rustix::process::Signal;
 
 use crate::{
+    processes::{await_handler, signal},
     running::{Running, State},
-    support::{LEASE, Output, SOON, World, until},
+    support::{Output, SOON, World, until},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +74,7 @@ async fn command_is_told_its_lease_and_talks_on_the_wrappers_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn state_file_is_rewritten_at_each_check() {
-    let world = World::with_pdf(1).await;
+    let world = World::with_pdf(2).await;
     let mut running = Running::start(&world, &[], "exec sleep 300");
     let first = running.state();
     assert_eq!(first.state, "held");
@@ -86,7 +87,7 @@ async fn state_file_is_rewritten_at_each_check() {
         });
         assert_eq!((&*next.state, &next.token), ("held", &first.token));
         let life = next.expires.unwrap() - next.checked.unwrap();
-        let off = life.abs_diff(Duration::from_secs(1));
+        let off = life.abs_diff(Duration::from_secs(2));
         assert!(off < Duration::from_millis(50), "{life:?}");
         last = next.expires.unwrap();
     }
@@ -96,8 +97,9 @@ async fn state_file_is_rewritten_at_each_check() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_is_held_past_its_time_to_live_for_as_long_as_the_command_runs() {
-    let world = World::with_pdf(1).await;
+    let world = World::with_pdf(2).await;
     let mut running = Running::start(&world, &["--holder-ref", "long job"], "sleep 300; exit 4");
+    running.mark.await_sleepers(1);
     let token = running.state().token;
     // Three times to live by the server's own count of checks, three a time to live.
     let beats = async || {
@@ -118,7 +120,7 @@ async fn lease_is_held_past_its_time_to_live_for_as_long_as_the_command_runs() {
 
     // The shell's own end, not the lease's.
     let sleeper = running.mark.living().into_iter().find(|it| it.0 == "sleep");
-    crate::processes::signal(sleeper.unwrap().1, Signal::TERM);
+    signal(sleeper.unwrap().1, Signal::TERM);
     assert_eq!(running.end().code, Some(4));
     world.acquire(&["pdf", "--user", "bob", "--wait", "0s"]);
 }
@@ -203,25 +205,11 @@ async fn ignored_hang_up_stays_ignored_while_waiting_and_in_the_command() {
     let world = World::with_pdf(60).await;
     let token = world.acquire(&["pdf"]);
     // As nohup does it. The command's own hang-up tells whether it was inherited.
-    let script =
-        format!("trap '' HUP; exec {LEASE} run pdf --user bob -- sh -c 'kill -HUP $$; exit 6'");
-    let mut command = world.command(&[]);
-    let program = std::mem::replace(&mut command, std::process::Command::new("sh"));
-    command
-        .args(["-c", &script])
-        .envs(program.get_envs().filter_map(|(k, v)| Some((k, v?))));
-    command.stdin(std::process::Stdio::null());
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let waiter = command.spawn().unwrap();
+    let script = "trap '' HUP; exec lease run pdf --user bob -- sh -c 'kill -HUP $$; exit 6'";
+    let waiter = world.shell(script).spawn().unwrap();
     let pid = waiter.id().cast_signed();
-    until(SOON, "it waits", || {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.count();
-        (name == "lease\n" && threads > 1).then_some(())
-    });
-    crate::processes::signal(pid, Signal::HUP);
+    await_handler(pid, Signal::USR2);
+    signal(pid, Signal::HUP);
     world.lease(&["release", &token]).assert(0, "");
     Output::of_child(waiter).assert(6, "");
 }

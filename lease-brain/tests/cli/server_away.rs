@@ -27,6 +27,7 @@ async fn outage_shorter_than_the_time_to_live_is_survived() {
     let world = world(&server, 9).await;
     let mut running = Running::start(&world, &["--kill-grace", "1s"], "sleep 300; exit 4");
     let before = running.state();
+    running.mark.await_sleepers(1);
     server.pause().unwrap();
     // Long enough for a check to fall into it: they come three seconds apart, the state file has the last one.
     let next_check = before.checked.unwrap() + Duration::from_millis(3500);

@@ -1,6 +1,7 @@
 //! A database of one's own, and the command line on it.
 
 use std::{
+    env,
     io::{Read, Write},
     process::{Child, Command, Stdio},
     thread,
@@ -62,6 +63,25 @@ impl World {
             .env("MONGODB_URI", self.mongo.uri())
             .env("LEASE_DATABASE", self.mongo.name());
         command
+    }
+
+    /// A shell that knows the database, with `lease` on its path.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        let environment = self.command(&[]);
+        let set = environment.get_envs();
+        let path = env::var("PATH").unwrap();
+        shell
+            .args(["-c", script])
+            .envs(set.filter_map(|(name, value)| Some((name, value?))))
+            .env(
+                "PATH",
+                format!("{}:{path}", LEASE.rsplit_once('/').unwrap().0),
+            )
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        shell
     }
 
     /// What the command did.
