@@ -7,12 +7,12 @@ use test_mongo::{FailCommand, Mongod, TestMongo};
 
 use crate::{
     processes::signal,
-    running::Running,
+    running::{Running, boot_clock},
     support::{Output, SOON, World, until},
 };
 
-/// The check before the command starts takes a while.
-async fn world_with_slow_first_check(server: &Mongod) -> (World, test_mongo::FailPoint) {
+/// Each check takes a while, also the one before the command starts.
+async fn world_with_slow_checks(server: &Mongod) -> (World, test_mongo::FailPoint) {
     let mongo = TestMongo::at(&server.uri()).await.unwrap();
     let world = World { mongo };
     world
@@ -29,7 +29,7 @@ async fn world_with_slow_first_check(server: &Mongod) -> (World, test_mongo::Fai
 #[tokio::test(flavor = "multi_thread")]
 async fn signal_between_the_acquire_and_the_command_is_not_lost() {
     let server = Mongod::start().await.unwrap();
-    let (world, slow) = world_with_slow_first_check(&server).await;
+    let (world, slow) = world_with_slow_checks(&server).await;
     let mut command = world.command(&["run", "pdf", "--", "sleep", "300"]);
     let wrapper = command.spawn().unwrap();
     let held = async || Ok(world.lease(&["list", "--state", "held", "--json"]).stdout != "[]\n");
@@ -45,7 +45,7 @@ async fn signal_between_the_acquire_and_the_command_is_not_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_counts_from_the_sending_of_the_last_check_that_succeeded() {
     let server = Mongod::start().await.unwrap();
-    let (world, slow) = world_with_slow_first_check(&server).await;
+    let (world, slow) = world_with_slow_checks(&server).await;
     let mut running = Running::start(&world, &[], "exec sleep 300");
     let started = running.state();
     slow.off().await.unwrap();
@@ -64,4 +64,24 @@ async fn expiry_counts_from_the_sending_of_the_last_check_that_succeeded() {
     });
     running.signal(Signal::TERM);
     running.end().assert(143, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deadline_counts_from_the_sending_however_late_the_answer() {
+    let server = Mongod::start().await.unwrap();
+    let (world, slow) = world_with_slow_checks(&server).await;
+    let options = ["--kill-grace", "1s"];
+    let running = Running::start(&world, &options, "trap '' TERM; sleep 300 & wait");
+    let first = running.state();
+    // The second is as slow.
+    let second = until(SOON, "a check", || {
+        let state = running.state();
+        (state.checked > first.checked).then_some(state)
+    });
+    let since = boot_clock() - second.checked.unwrap();
+    assert!(since > Duration::from_millis(1400), "{since:?}");
+    running.signal(Signal::STOP);
+    running.assert_gone_in_time();
+    drop(running);
+    slow.off().await.unwrap();
 }
