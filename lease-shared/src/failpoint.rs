@@ -17,7 +17,7 @@ pub enum Phase {
 
 #[cfg(not(feature = "testing"))]
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Failpoints;
+pub(crate) struct Failpoints {}
 
 #[cfg(not(feature = "testing"))]
 impl Failpoints {

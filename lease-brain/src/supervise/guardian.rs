@@ -59,12 +59,12 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
     // From here on signals to the guardian end the child; before, they end only the guardian.
     let signals = Signals::listen()?;
 
-    let mut command = Command::new(program);
+    let mut command = Command::new(&program);
     let child = match command.args(arguments).process_group(0).spawn() {
         Ok(child) => child,
         Err(error) => {
             let found = error.kind() != io::ErrorKind::NotFound;
-            let reason = error.to_string();
+            let reason = format!("{}: {error}", program.to_string_lossy());
             return send(&writer, &FromGuardian::Failed { found, reason });
         }
     };

@@ -1,5 +1,6 @@
 //! Which MongoDB, which documents, and who asks.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -8,13 +9,14 @@ use clap::Args;
 use lease_shared::definition::{
     ConfigDocuments, DefinitionResolver, DirectoryDocuments, MongoDocuments,
 };
-use lease_shared::{InvalidName, LeaseService, StoreError, Tenancy, connect};
+use lease_shared::{InvalidName, LeaseService, StoreError, Tenancy, Unavailable, connect};
 use mongodb::Database;
+use mongodb::error::ErrorKind;
 use mongodb::options::{ClientOptions, ServerAddress};
 
-use crate::exit::{USAGE, coded};
+use crate::exit::{UNAVAILABLE, USAGE, coded};
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct Connection {
     /// The MongoDB that holds the leases.
@@ -61,10 +63,9 @@ impl FromStr for DocumentsAt {
 
 impl Connection {
     pub(crate) async fn database(&self) -> anyhow::Result<Database> {
-        // What follows `mongodb://` may be a password, so the URI is in no message.
         let client = connect(&self.mongodb_uri)
             .await
-            .map_err(|error| usage("the MongoDB URI is not usable", &error))?;
+            .map_err(|error| self.unusable(&error))?;
         Ok(match &self.database {
             Some(name) => client.database(name),
             None => client
@@ -95,17 +96,27 @@ impl Connection {
             .documents(documents)
             .follow_changes(false)
             .start()
-            .await;
-        match service {
-            Ok(service) => Ok(service),
-            Err(error) => Err(self.explain(error).await),
-        }
+            .await?;
+        Ok(service)
     }
 
-    /// Adds what to do when no server answers. Names the hosts, and nothing else of the URI.
-    pub(crate) async fn explain(&self, error: StoreError) -> anyhow::Error {
-        if !error.is_unreachable() {
-            return error.into();
+    /// Says what is wrong with the URI without a word of what may be a password: where one stands that is not
+    /// percent-encoded, the driver takes a part of it for the host or the port, and tells.
+    fn unusable(&self, error: &StoreError) -> anyhow::Error {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        let cause = before_any_of(&cause.unwrap_or_default(), &self.mongodb_uri);
+        let rule = "it looks like mongodb://USER:PASSWORD@HOST:PORT/DATABASE, with special characters in user and \
+                    password percent-encoded";
+        coded(
+            USAGE,
+            format!("the MongoDB URI is not usable: {cause}; {rule}"),
+        )
+    }
+
+    /// Says what to do when no server answers. Names the hosts, and nothing else of the URI.
+    pub(crate) async fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        if !error.chain().any(is_unreachable) {
+            return error;
         }
         let hosts = ClientOptions::parse(&self.mongodb_uri)
             .await
@@ -117,21 +128,54 @@ impl Connection {
              project's source, `cargo xtask mongo start` starts one and `cargo xtask mongo uri` names it)",
             hosts.join(", ")
         );
-        anyhow::Error::from(error).context(advice)
+        // The driver's own words are a page on its topology.
+        let steps: Vec<String> = error
+            .chain()
+            .take_while(|cause| !cause.is::<Box<mongodb::error::Error>>())
+            .map(ToString::to_string)
+            .collect();
+        coded(
+            UNAVAILABLE,
+            format!("LEASE_UNAVAILABLE: {advice}: {}", steps.join(": ")),
+        )
     }
 }
 
-fn usage(problem: &str, error: &StoreError) -> anyhow::Error {
-    coded(
-        USAGE,
-        format!("{problem}: {:#}", anyhow::anyhow!("{}", cause(error))),
-    )
+fn is_unreachable(cause: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        error.is_unreachable()
+    } else if let Some(Unavailable::Store(error)) = cause.downcast_ref::<Unavailable>() {
+        error.is_unreachable()
+    } else if let Some(error) = cause.downcast_ref::<Box<mongodb::error::Error>>() {
+        matches!(*error.kind, ErrorKind::ServerSelection { .. })
+    } else {
+        false
+    }
 }
 
-fn cause(error: &StoreError) -> String {
-    std::error::Error::source(error)
-        .map(ToString::to_string)
-        .unwrap_or_default()
+/// The message up to the first word that also stands in the URI, the scheme and the options' names aside.
+fn before_any_of(message: &str, uri: &str) -> String {
+    let (_, uri) = uri.split_once("://").unwrap_or(("", uri));
+    let secretive = uri.rsplit_once('@').map_or(uri, |(_, host)| host);
+    let options = secretive.split_once('?').map_or("", |(_, options)| options);
+    let names: Vec<&str> = options
+        .split('&')
+        .filter_map(|option| Some(option.split_once('=')?.0))
+        .collect();
+    let is_word = |c: char| c.is_alphanumeric();
+    let words: HashSet<&str> = uri
+        .split(|c| !is_word(c))
+        .filter(|word| !word.is_empty() && !names.contains(word))
+        .collect();
+    let mut start = 0;
+    for word in message.split(|c| !is_word(c)) {
+        if words.contains(word) {
+            return format!("{}…", &message[..start]);
+        }
+        start += word.len();
+        start += message[start..].chars().next().map_or(0, char::len_utf8);
+    }
+    message.to_owned()
 }
 
 /// Whose slots are taken.
@@ -155,15 +199,7 @@ impl Holder {
     }
 }
 
-/// Adds the step to a store's error, and what to do if no server answers.
-pub(crate) async fn asked<T>(
-    connection: &Connection,
-    answer: Result<T, StoreError>,
-) -> anyhow::Result<T> {
-    match answer {
-        Ok(value) => Ok(value),
-        Err(error) => {
-            Err(connection.explain(error).await).context("the lease store cannot be asked")
-        }
-    }
+/// Says what could not be done for lack of an answer.
+pub(crate) fn asked<T>(answer: Result<T, StoreError>) -> anyhow::Result<T> {
+    answer.context("the lease store cannot be asked")
 }

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use lease_shared::definition::{DocumentError, DocumentStoreError, ResolveError};
 use lease_shared::{AcquireError, CheckError, InvalidName, StoreError};
 
+use crate::output::printable;
+
 /// The command line is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The store, or a definition in it, cannot be relied on now (`EX_UNAVAILABLE`).
@@ -37,7 +39,7 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         .map(|word| format!("{word}: "))
         .unwrap_or_default();
     let line = format!("{error:#}").replace(['\n', '\r'], " ");
-    eprintln!("lease: {word}{line}");
+    eprintln!("lease: {word}{}", printable(&line));
     ExitCode::from(error.chain().find_map(code).unwrap_or(1))
 }
 

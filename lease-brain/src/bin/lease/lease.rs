@@ -10,4 +10,5 @@ pub(crate) mod reconcile;
 pub(crate) mod release;
 pub(crate) mod run;
 pub(crate) mod show;
+mod signals;
 mod state_file;

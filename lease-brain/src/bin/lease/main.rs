@@ -20,11 +20,11 @@ use crate::connection::Connection;
 #[derive(Parser)]
 #[command(name = "lease", version, max_term_width = 100)]
 struct Cli {
-    #[command(flatten)]
-    connection: Connection,
     /// Print JSON instead of tables and sentences.
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    connection: Connection,
     #[command(subcommand)]
     command: Command,
 }
@@ -86,7 +86,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         json,
         command,
     } = cli;
-    match command {
+    let asked = connection.clone();
+    let done = match command {
         Command::Run(opts) => lease::run::run(opts, connection).await,
         Command::Acquire(opts) => lease::acquire::run(opts, connection, json).await,
         Command::Check(opts) => lease::check::run(opts, connection, json).await,
@@ -97,6 +98,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Definition(opts) => lease::definition::run(opts, connection, json).await,
         Command::Reconcile(opts) => lease::reconcile::run(opts, connection, json).await,
         Command::Document(opts) => document::run(opts, connection, json).await,
+    };
+    match done {
+        Ok(code) => Ok(code),
+        Err(error) => Err(asked.explain(error).await),
     }
 }
 

@@ -9,7 +9,7 @@ use super::At;
 use crate::connection::Connection;
 use crate::output;
 
-/// Print a document.
+/// Print a document, to the byte as it was put.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     lease document get _vance/config/lease/tex.yaml --tenant _vance --project _tenant")]
@@ -33,7 +33,7 @@ pub(crate) async fn run(
             "tenant": address.tenant(), "project": address.project(), "path": address.path(), "content": text,
         }))?;
     } else {
-        output::line(text.strip_suffix('\n').unwrap_or(&text))?;
+        output::exactly(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

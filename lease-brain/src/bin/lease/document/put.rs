@@ -1,7 +1,7 @@
 //! `lease document put`.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -38,16 +38,14 @@ pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<String> {
-    let mut bytes = Vec::new();
-    if file.as_os_str() == "-" {
-        std::io::stdin()
-            .read_to_end(&mut bytes)
-            .context("could not read standard input")?;
+fn read(file: &Path) -> anyhow::Result<String> {
+    let (name, bytes) = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut bytes);
+        ("standard input".to_owned(), read.map(|_| bytes))
     } else {
-        bytes =
-            std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| coded(INVALID, format!("{} is not UTF-8 text", file.display())))
+        (file.display().to_string(), std::fs::read(file))
+    };
+    let bytes = bytes.with_context(|| format!("could not read {name}"))?;
+    String::from_utf8(bytes).map_err(|_| coded(INVALID, format!("{name} is not UTF-8 text")))
 }

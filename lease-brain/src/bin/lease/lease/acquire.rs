@@ -4,12 +4,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use lease_shared::{Lease, LeaseName, LeaseRef, LeaseRequest, LeaseService, LeaseType};
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::progress::Progress;
+use super::signals::Signals;
 use crate::connection::{Connection, Holder};
 use crate::exit::{INVALID, coded};
 use crate::output;
@@ -23,11 +24,11 @@ use crate::output;
     lease check \"$LEASE_TOKEN\" && latexmk -pdf paper.tex\n  \
     lease release \"$LEASE_TOKEN\"")]
 pub(crate) struct Opts {
-    #[command(flatten)]
-    pub(crate) ask: Ask,
     /// Print shell code that sets LEASE_TOKEN, LEASE_RESOURCE and LEASE_TTL_SECONDS.
     #[arg(long, conflicts_with = "json")]
     export_env: bool,
+    #[command(flatten)]
+    ask: Ask,
 }
 
 /// What `acquire` and `run` ask for alike.
@@ -36,14 +37,14 @@ pub(crate) struct Ask {
     /// The lease's name.
     #[arg(value_name = "NAME")]
     name: String,
-    #[command(flatten)]
-    holder: Holder,
     /// How long to wait for a slot, for example `20m`; as long as the definition says, if not said. `0s` is one try.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
     /// What operators see as the holder; host and process number if not said.
     #[arg(long, value_name = "TEXT")]
     holder_ref: Option<String>,
+    #[command(flatten)]
+    holder: Holder,
 }
 
 impl Ask {
@@ -56,7 +57,11 @@ impl Ask {
     }
 
     /// Acquires, telling on a terminal who is waited for. A signal meanwhile gives everything back.
-    pub(crate) async fn acquire(&self, leases: &LeaseService) -> anyhow::Result<Lease> {
+    pub(crate) async fn acquire(
+        &self,
+        leases: &LeaseService,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Lease> {
         let progress = Arc::new(Progress::new());
         let on_busy = Arc::clone(&progress);
         let request = LeaseRequest::builder()
@@ -71,7 +76,7 @@ impl Ask {
             .build();
         let acquired = tokio::select! {
             acquired = leases.acquire(request) => Ok(acquired),
-            number = stopped() => Err(number?),
+            signal = signals.next() => Err(signal),
         };
         progress.end();
         match acquired {
@@ -80,27 +85,14 @@ impl Ask {
                 leases.close().await;
                 Err(error.into())
             }
-            Err(number) => {
+            Err(signal) => {
                 // The dropped attempt is undone before we go.
                 leases.close().await;
-                let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
+                let code = u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX);
                 Err(coded(code, "stopped while waiting; nothing is held"))
             }
         }
     }
-}
-
-/// Returns the number of the first signal that asks this process to end.
-async fn stopped() -> std::io::Result<i32> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    let kind = tokio::select! {
-        _ = interrupt.recv() => SignalKind::interrupt(),
-        _ = terminate.recv() => SignalKind::terminate(),
-        _ = hangup.recv() => SignalKind::hangup(),
-    };
-    Ok(kind.as_raw_value())
 }
 
 fn this_process() -> String {
@@ -129,8 +121,13 @@ pub(crate) async fn run(
     // Bad names are refused before a server is asked for.
     opts.ask.name()?;
     opts.ask.tenancy()?;
+    if output::is_closed() {
+        anyhow::bail!(
+            "standard output is closed, so nobody would learn the token; nothing was acquired"
+        );
+    }
     let leases = connection.leases().await?;
-    let lease = opts.ask.acquire(&leases).await?;
+    let lease = opts.ask.acquire(&leases, &mut Signals::new()?).await?;
     let shown = Acquired {
         token: lease.token().map(|token| token.as_str()),
         resource: lease.resource().map(|resource| resource.as_str()),
@@ -150,7 +147,7 @@ pub(crate) async fn run(
         // Nobody would know the token.
         let _ = lease.release().await;
         leases.close().await;
-        printed?;
+        printed.context("nothing is held")?;
     }
     lease.into_token();
     Ok(ExitCode::SUCCESS)

@@ -27,7 +27,7 @@ pub(crate) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let views = LeaseViews::new(connection.database().await?);
-    let listed = asked(&connection, views.counters(&opts.scope.filter()).await).await?;
+    let listed = asked(views.counters(&opts.scope.filter()).await)?;
     output::unreadable(&listed.unreadable);
     if json {
         output::json(&listed.entries)?;

@@ -85,7 +85,7 @@ pub(crate) async fn run(
         ..opts.scope.filter()
     };
     let views = LeaseViews::new(connection.database().await?);
-    let listed = asked(&connection, views.holders(&filter).await).await?;
+    let listed = asked(views.holders(&filter).await)?;
     output::unreadable(&listed.unreadable);
     if json {
         output::json(&listed.entries)?;

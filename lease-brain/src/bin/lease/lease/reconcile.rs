@@ -26,7 +26,7 @@ pub(crate) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let reconciler = Reconciler::new(connection.database().await?);
-    let report = asked(&connection, reconciler.reconcile(opts.dry_run).await).await?;
+    let report = asked(reconciler.reconcile(opts.dry_run).await)?;
     if json {
         output::json(&report)?;
         return Ok(ExitCode::SUCCESS);
@@ -54,7 +54,7 @@ pub(crate) async fn run(
         )))?;
     }
     output::line(&format!(
-        "{} counters looked at: {} slots {freed}, {} empty counters {removed}, {} with drift",
+        "{} counters looked at: {freed} {} slots, {removed} {} empty counters, {} with drift",
         report.counters,
         report.orphans.len(),
         report.removed.len(),

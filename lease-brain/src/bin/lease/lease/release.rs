@@ -24,7 +24,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let token = LeaseToken::new(opts.token)?;
     let leases = connection.leases().await?;
-    let release = asked(&connection, leases.release_token(&token).await).await?;
+    let release = asked(leases.release_token(&token).await)?;
     leases.close().await;
     let released = release == Release::Released;
     if json {

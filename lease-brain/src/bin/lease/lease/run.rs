@@ -5,20 +5,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lease_brain::supervise::{BootInstant, ChildCommand, Deadlines, Ended, Supervised, is_ignored};
-use lease_shared::{CheckError, Lease};
-use rustix::process::Signal;
-use tokio::signal::unix::{self, SignalKind};
+use lease_brain::supervise::{BootInstant, ChildCommand, Deadlines, Ended, Supervised};
+use lease_shared::{CheckError, Lease, Level, Release};
 
 use super::acquire::Ask;
-use super::state_file::StateFile;
+use super::signals::Signals;
+use super::state_file::{Standing, StateFile};
 use crate::connection::Connection;
 use crate::exit::{INVALID, LOST, coded};
 
 /// Run a command under a lease: wait for a slot, run, give the slot back.
 ///
-/// The command finds LEASE_TOKEN, LEASE_RESOURCE and LEASE_STATE_FILE (JSON: state and expiry, rewritten at each check)
-/// in its environment. The lease is checked at a third of its time to live. When it is lost, or could not be confirmed
+/// The command finds LEASE_TOKEN, LEASE_RESOURCE and LEASE_STATE_FILE (JSON: state, and when it expires unless it is
+/// checked again; rewritten at each check) in its environment. The lease is checked at a third of its time to live. When it is lost, or could not be confirmed
 /// in time, the command with everything it started gets TERM and then KILL before the time to live may have run out:
 /// also when this process is killed or stopped. What the command leaves running is ended when it exits.
 ///
@@ -28,12 +27,12 @@ use crate::exit::{INVALID, LOST, coded};
 #[command(after_help = "Example:\n  \
     lease run tex --tenant acme --project thesis --user ada --wait 20m -- latexmk -pdf paper.tex")]
 pub(crate) struct Opts {
-    #[command(flatten)]
-    ask: Ask,
     /// How long before the end of the time to live the command gets TERM, in which it may end by itself; 5 s, or a third
     /// of a time to live below 15 s, if not said. A time to live below three times this is refused.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     kill_grace: Option<Duration>,
+    #[command(flatten)]
+    ask: Ask,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -46,26 +45,30 @@ pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<Ex
     let (name, tenancy) = (opts.ask.name()?, opts.ask.tenancy()?);
     let leases = connection.leases().await?;
     // Refused before a wait of 20 minutes rather than after it.
-    grace(
-        opts.kill_grace,
-        leases
-            .definitions()
-            .resolve(&tenancy, &name)
-            .await?
-            .ttl
-            .as_duration(),
-    )?;
-    let lease = opts.ask.acquire(&leases).await?;
-    let result = under(&lease, &opts).await;
+    let definition = leases.definitions().resolve(&tenancy, &name).await?;
+    if Level::NARROW_TO_WIDE
+        .into_iter()
+        .any(|level| definition.cap(level).is_some())
+    {
+        grace(opts.kill_grace, definition.ttl.as_duration())?;
+    }
+    let mut signals = Signals::new()?;
+    let lease = opts.ask.acquire(&leases, &mut signals).await?;
+    let result = under(&lease, &opts, &mut signals).await;
     // The command has ended, so the slot is free whatever came of it.
     let released = lease.release().await;
     leases.close().await;
     match result {
         Ok(code) => {
-            if let Err(error) = released {
-                eprintln!(
-                    "lease: the command has ended, but its slot could not be given back and will expire: {error}"
-                );
+            match released {
+                Ok(Release::Released | Release::Noop) => {}
+                Ok(Release::AlreadyReleased) => {
+                    eprintln!("lease: warning: the lease was lost shortly before the command ended")
+                }
+                Err(error) => eprintln!(
+                    "lease: warning: the command has ended, but its slot could not be given back and will expire: {:#}",
+                    anyhow::Error::from(error)
+                ),
             }
             Ok(ExitCode::from(code))
         }
@@ -86,7 +89,7 @@ fn grace(asked: Option<Duration>, ttl: Duration) -> anyhow::Result<Duration> {
 }
 
 /// Runs the command and gives its exit code; an error if the lease did not last, or the command could not be guarded.
-async fn under(lease: &Lease, opts: &Opts) -> anyhow::Result<u8> {
+async fn under(lease: &Lease, opts: &Opts, signals: &mut Signals) -> anyhow::Result<u8> {
     let state = StateFile::new()?;
     let term = match lease.ttl() {
         Some(ttl) => Some(Term {
@@ -96,15 +99,15 @@ async fn under(lease: &Lease, opts: &Opts) -> anyhow::Result<u8> {
         None => None,
     };
     // The acquire may have answered late, so its time is counted from a check whose sending is known.
+    let sent = BootInstant::now();
     let first = match term {
         Some(term) => {
-            let sent = BootInstant::now();
             lease.check().await?;
-            state.write(lease, "held", Some(term.left(sent)))?;
+            state.write(lease, term.standing("held", sent))?;
             term.deadlines(sent)
         }
         None => {
-            state.write(lease, "noop", None)?;
+            state.write(lease, Standing::without_end("noop"))?;
             let never = BootInstant::now() + Duration::from_secs(u32::MAX.into());
             Deadlines {
                 term_at: never,
@@ -112,7 +115,6 @@ async fn under(lease: &Lease, opts: &Opts) -> anyhow::Result<u8> {
             }
         }
     };
-    let mut signals = Signals::new()?;
     let mut child = match Supervised::spawn(&command(lease, opts, &state), first).await {
         Ok(child) => child,
         Err(error) => match error.exit_code() {
@@ -126,7 +128,7 @@ async fn under(lease: &Lease, opts: &Opts) -> anyhow::Result<u8> {
     let (news, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let checking = async {
         match term {
-            Some(term) => term.keep_checking(lease, &state, news).await,
+            Some(term) => term.keep_checking(lease, sent, &state, news).await,
             None => std::future::pending().await,
         }
     };
@@ -207,19 +209,22 @@ impl Term {
         }
     }
 
-    fn left(self, sent: BootInstant) -> Duration {
-        (sent + self.ttl).remaining()
+    fn standing(self, state: &'static str, confirmed: BootInstant) -> Standing {
+        Standing {
+            state,
+            confirmed: Some((confirmed, self.ttl)),
+        }
     }
 
-    /// Checks at a third of the time to live, sooner after a failure, and tells what came of it. Returns when the lease
-    /// is lost.
+    /// Checks at a third of the time to live, sooner after a failure, and tells what came of it. The last check before
+    /// was sent when `confirmed` says. Returns when the lease is lost.
     async fn keep_checking(
         self,
         lease: &Lease,
+        mut confirmed: BootInstant,
         state: &StateFile,
         news: tokio::sync::mpsc::UnboundedSender<Result<Deadlines, CheckError>>,
     ) -> CheckError {
-        let mut confirmed = BootInstant::now();
         let mut pause = self.ttl / 3;
         loop {
             tokio::time::sleep(pause).await;
@@ -231,7 +236,7 @@ impl Term {
                     ("held", Ok(self.deadlines(sent)))
                 }
                 Err(lost @ CheckError::Lost(_)) => {
-                    note(state.write(lease, "lost", None));
+                    note(state.write(lease, Standing::without_end("lost")));
                     return lost;
                 }
                 Err(unavailable) => {
@@ -239,7 +244,7 @@ impl Term {
                     ("unconfirmed", Err(unavailable))
                 }
             };
-            note(state.write(lease, standing, Some(self.left(confirmed))));
+            note(state.write(lease, self.standing(standing, confirmed)));
             if news.send(said).is_err() {
                 return std::future::pending().await;
             }
@@ -251,39 +256,5 @@ impl Term {
 fn note(written: std::io::Result<()>) {
     if let Err(error) = written {
         tracing::warn!(%error, "could not write the state file");
-    }
-}
-
-/// The signals that are passed on to the command.
-struct Signals(Vec<(Signal, unix::Signal)>);
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        let passed = [
-            (SignalKind::interrupt(), Signal::INT),
-            (SignalKind::terminate(), Signal::TERM),
-            (SignalKind::hangup(), Signal::HUP),
-            (SignalKind::quit(), Signal::QUIT),
-            (SignalKind::user_defined1(), Signal::USR1),
-            (SignalKind::user_defined2(), Signal::USR2),
-        ];
-        let listeners = passed.into_iter().filter(|(kind, _)| !is_ignored(*kind));
-        let listeners: std::io::Result<Vec<_>> = listeners
-            .map(|(kind, signal)| Ok((signal, unix::signal(kind)?)))
-            .collect();
-        listeners.map(Self)
-    }
-
-    /// Cancel-safe.
-    async fn next(&mut self) -> Signal {
-        std::future::poll_fn(|context| {
-            for (signal, listener) in &mut self.0 {
-                if listener.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*signal);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
     }
 }

@@ -24,7 +24,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let token = LeaseToken::new(opts.token)?;
     let views = LeaseViews::new(connection.database().await?);
-    let Some(holder) = asked(&connection, views.holder(&token).await).await? else {
+    let Some(holder) = asked(views.holder(&token).await)? else {
         let problem =
             format!("no lease {token}: it was released, or reaped and cleaned up, or never was");
         return Err(coded(LOST, problem));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use lease_brain::supervise::BootInstant;
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -15,13 +16,29 @@ pub(crate) struct StateFile {
     path: PathBuf,
 }
 
+/// How a lease stands, for the command under it.
+pub(crate) struct Standing {
+    /// `held`, `unconfirmed` (the last check got no answer), `lost` or `noop`.
+    pub(crate) state: &'static str,
+    /// When the last check that succeeded was sent, and how long the lease lives from then; nothing where it has no
+    /// end, or it has come.
+    pub(crate) confirmed: Option<(BootInstant, Duration)>,
+}
+
+impl Standing {
+    pub(crate) fn without_end(state: &'static str) -> Self {
+        let confirmed = None;
+        Self { state, confirmed }
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct State<'a> {
     token: Option<&'a str>,
     resource: Option<&'a str>,
     state: &'a str,
-    checked_at: String,
+    checked_at: Option<String>,
     expires_at: Option<String>,
 }
 
@@ -41,20 +58,18 @@ impl StateFile {
         clippy::disallowed_methods,
         reason = "for a reader on this machine; nothing is decided by it"
     )]
-    pub(crate) fn write(
-        &self,
-        lease: &lease_shared::Lease,
-        state: &str,
-        expires_in: Option<Duration>,
-    ) -> io::Result<()> {
-        let now = Timestamp::now();
-        let expires_at = expires_in.and_then(|left| now.checked_add(left).ok());
+    pub(crate) fn write(&self, lease: &lease_shared::Lease, standing: Standing) -> io::Result<()> {
+        let (now, boot) = (Timestamp::now(), BootInstant::now());
+        let times = standing.confirmed.and_then(|(sent, ttl)| {
+            let checked_at = now.checked_sub(boot - sent).ok()?;
+            Some((checked_at, checked_at.checked_add(ttl).ok()?))
+        });
         let state = State {
             token: lease.token().map(|token| token.as_str()),
             resource: lease.resource().map(|resource| resource.as_str()),
-            state,
-            checked_at: now.to_string(),
-            expires_at: expires_at.map(|time| time.to_string()),
+            state: standing.state,
+            checked_at: times.map(|(checked_at, _)| checked_at.to_string()),
+            expires_at: times.map(|(_, expires_at)| expires_at.to_string()),
         };
         let next = self.folder.path().join("next.json");
         fs::write(&next, serde_json::to_vec(&state)?)?;

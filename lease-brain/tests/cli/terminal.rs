@@ -1,0 +1,133 @@
+//! `lease run` on a terminal: `script` of util-linux.
+
+use std::{
+    io::{Read, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    processes::{Mark, signal},
+    support::{LEASE, SOON, World, until},
+};
+
+/// A terminal with a `lease` command in it.
+struct Screen {
+    mark: Mark,
+    script: Child,
+    keys: ChildStdin,
+    text: Arc<Mutex<String>>,
+}
+
+impl Screen {
+    fn open(world: &World, arguments: &str) -> Self {
+        let mark = Mark::new();
+        let mut script = Command::new("script");
+        let environment = world.command(&[]);
+        let set = environment
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        script
+            .envs(set)
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "xterm");
+        mark.put_on(&mut script);
+        script.args(["-qec", &format!("exec {LEASE} {arguments}"), "/dev/null"]);
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut script = script.spawn().unwrap();
+        let keys = script.stdin.take().unwrap();
+        let mut output = script.stdout.take().unwrap();
+        let text = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::clone(&text);
+        thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                let piece = String::from_utf8_lossy(&bytes[..count]);
+                shown.lock().unwrap().push_str(&piece);
+            }
+        });
+        Self {
+            mark,
+            script,
+            keys,
+            text,
+        }
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    #[track_caller]
+    fn await_text(&self, part: &str) -> String {
+        until(SOON, part, || {
+            let text = self.text.lock().unwrap().clone();
+            text.contains(part).then_some(text)
+        })
+    }
+
+    #[track_caller]
+    fn code(&mut self) -> Option<i32> {
+        until(SOON, "the end", || self.script.try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_reads_what_is_typed() {
+    let world = World::with_pdf(60).await;
+    let mut screen = Screen::open(&world, "run pdf -- sh -c 'read line; echo got $line'");
+    screen.type_in("hello\n");
+    screen.await_text("got hello");
+    assert_eq!(screen.code(), Some(0));
+    assert_eq!(world.stored().await, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupt_key_ends_the_command_and_frees_the_slot() {
+    let world = World::with_pdf(60).await;
+    let mut screen = Screen::open(&world, "run pdf -- sh -c 'echo ready; exec sleep 300'");
+    screen.await_text("ready");
+    screen.type_in("\x03");
+    assert_eq!(screen.code(), Some(130));
+    screen.mark.await_none();
+    assert_eq!(world.stored().await, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_waited_for_is_shown_and_the_interrupt_key_ends_the_wait() {
+    let world = World::with_pdf(60).await;
+    world.acquire(&["pdf", "--holder-ref", "first job"]);
+    let mut screen = Screen::open(&world, "run pdf --user bob --wait 20m -- echo ran");
+    screen.await_text(
+        "for pdf: 1 of 1 in use at level global, longest by first job (acme/thesis/ada)",
+    );
+    screen.type_in("\x03");
+    assert_eq!(screen.code(), Some(130));
+    let text = screen.await_text("lease: stopped while waiting; nothing is held");
+    assert!(!text.contains("ran\r\n"), "{text}");
+    assert_eq!(world.stored().await, (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_terminal_ends_command_and_lease() {
+    let world = World::with_pdf(60).await;
+    let screen = Screen::open(&world, "run pdf -- sh -c 'echo ready; sleep 300'");
+    screen.await_text("ready");
+    signal(screen.script.id().cast_signed(), Signal::KILL);
+    screen.mark.await_none();
+    test_mongo::eventually("the slot is back", SOON, || async {
+        Ok(world.stored().await == (0, 0))
+    })
+    .await
+    .unwrap();
+}
