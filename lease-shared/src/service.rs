@@ -98,11 +98,17 @@ impl LeaseService {
         /// when it is 60 s old. Costs one change stream or one directory watch.
         #[builder(default = true)]
         follow_changes: bool,
+        /// Create the indexes that queries need, if they are not there. A process that only checks and releases by
+        /// token can do without, and without the right to.
+        #[builder(default = true)]
+        create_indexes: bool,
     ) -> Result<Self, StoreError> {
         let documents =
             documents.unwrap_or_else(|| ConfigDocuments::Mongo(MongoDocuments::new(&database)));
         let store = LeaseStore::new(database);
-        store.prepare().await?;
+        if create_indexes {
+            store.create_indexes().await?;
+        }
         let resolver = DefinitionResolver::new(documents);
         let lines = Lines::default();
         let inner = Inner {

@@ -154,7 +154,7 @@ impl LeaseStore {
 
     /// Creates what the queries need. There is deliberately no TTL index: a document that the server deletes by
     /// itself would leave its bookings behind.
-    pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
+    pub(crate) async fn create_indexes(&self) -> Result<(), StoreError> {
         let index = |keys| IndexModel::builder().keys(keys).build();
         let indexes = [
             index(doc! { "state": 1, "ttlSeconds": 1, "lastSeenAt": 1 }),

@@ -22,7 +22,7 @@ pub async fn admin_command(uri: &str, command: Document) -> Result<Document> {
         .database("admin")
         .run_command(command)
         .await
-        .with_context(|| format!("{name} on {uri}"))
+        .with_context(|| format!("run {name}"))
 }
 
 /// The connection string of the replica set of one node at this port.
@@ -38,7 +38,7 @@ pub(crate) fn direct_uri(port: u16) -> String {
 async fn client(uri: &str) -> Result<Client> {
     let mut options = ClientOptions::parse(uri)
         .await
-        .with_context(|| format!("parse {uri}"))?;
+        .context("parse the MongoDB URI")?;
     options.connect_timeout = Some(Duration::from_secs(2));
     options.server_selection_timeout = Some(Duration::from_secs(3));
     Client::with_options(options).context("make a client")

@@ -89,7 +89,7 @@ async fn client(
 ) -> Result<Client> {
     let mut options = ClientOptions::parse(uri)
         .await
-        .with_context(|| format!("parse {uri}"))?;
+        .context("parse the MongoDB URI")?;
     options.app_name = Some(app_name.to_owned());
     change(&mut options);
     Client::with_options(options).context("make a client")

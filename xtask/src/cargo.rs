@@ -40,10 +40,17 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("start {}", command.get_program().display()))?;
+    let program = std::path::Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
     let arguments: Vec<_> = command
         .get_args()
         .map(|part| part.to_string_lossy())
         .collect();
-    ensure!(status.success(), "cargo {}: {status}", arguments.join(" "));
+    ensure!(
+        status.success(),
+        "{} {}: {status}",
+        name.display(),
+        arguments.join(" ")
+    );
     Ok(())
 }

@@ -94,10 +94,17 @@ impl Connection {
         let documents = self.documents(&database);
         let service = LeaseService::builder(database)
             .documents(documents)
+            .follow_changes(false);
+        Ok(service.start().await?)
+    }
+
+    /// A service for what needs a token and nothing else.
+    pub(crate) async fn leases_by_token(&self) -> anyhow::Result<LeaseService> {
+        let database = self.database().await?;
+        let service = LeaseService::builder(database)
             .follow_changes(false)
-            .start()
-            .await?;
-        Ok(service)
+            .create_indexes(false);
+        Ok(service.start().await?)
     }
 
     /// Says what is wrong with the URI without a word of what may be a password: where one stands that is not

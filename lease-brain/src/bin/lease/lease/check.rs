@@ -16,7 +16,7 @@ use crate::output;
 #[derive(Args)]
 #[command(after_help = "Example:\n  lease check \"$LEASE_TOKEN\" || exit")]
 pub(crate) struct Opts {
-    /// The token that `lease acquire` printed.
+    /// The token that `lease acquire` printed; empty where nothing is limited, and so there is nothing to do.
     token: String,
 }
 
@@ -25,8 +25,12 @@ pub(crate) async fn run(
     connection: Connection,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    if opts.token.is_empty() {
+        // What `acquire --export-env` gives where nothing is limited.
+        return Ok(ExitCode::SUCCESS);
+    }
     let token = LeaseToken::new(opts.token)?;
-    let leases = connection.leases().await?;
+    let leases = connection.leases_by_token().await?;
     match leases.check_token(&token).await {
         Ok(()) if json => output::json(&json!({ "token": token, "held": true }))?,
         Ok(()) => {}

@@ -13,7 +13,7 @@ use crate::output;
 #[derive(Args)]
 #[command(after_help = "Example:\n  lease release \"$LEASE_TOKEN\"")]
 pub(crate) struct Opts {
-    /// The token that `lease acquire` printed.
+    /// The token that `lease acquire` printed; empty where nothing is limited, and so there is nothing to do.
     token: String,
 }
 
@@ -22,8 +22,12 @@ pub(crate) async fn run(
     connection: Connection,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    if opts.token.is_empty() {
+        // What `acquire --export-env` gives where nothing is limited.
+        return Ok(ExitCode::SUCCESS);
+    }
     let token = LeaseToken::new(opts.token)?;
-    let leases = connection.leases().await?;
+    let leases = connection.leases_by_token().await?;
     let release = asked(leases.release_token(&token).await)?;
     leases.close().await;
     let released = release == Release::Released;
