@@ -70,8 +70,7 @@ async fn expiry_counts_from_the_sending_of_the_last_check_that_succeeded() {
 async fn deadline_counts_from_the_sending_however_late_the_answer() {
     let server = Mongod::start().await.unwrap();
     let (world, slow) = world_with_slow_checks(&server).await;
-    let options = ["--kill-grace", "1s"];
-    let running = Running::start(&world, &options, "trap '' TERM; sleep 300 & wait");
+    let running = Running::start(&world, &[], "trap '' TERM; sleep 300 & wait");
     let first = running.state();
     // The second is as slow.
     let second = until(SOON, "a check", || {

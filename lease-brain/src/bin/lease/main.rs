@@ -75,8 +75,9 @@ fn main() -> ExitCode {
         Err(error) => return exit::fail(&error.into()),
     };
     let result = runtime.block_on(run(cli));
-    // Background work has been waited for where it matters; a file read that hangs must not keep us.
-    runtime.shutdown_background();
+    // Background work has been waited for where it matters; a file read that hangs must not keep us. Nor is the runtime
+    // taken down around the driver's tasks: one that asks for a connection just then panics on standard error.
+    std::mem::forget(runtime);
     result.unwrap_or_else(|error| exit::fail(&error))
 }
 
