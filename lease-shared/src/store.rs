@@ -267,16 +267,22 @@ where
 {
     let mut pause = Duration::from_millis(25);
     let mut sent_before = false;
+    let mut earlier = None;
     loop {
         match send().await {
             Ok(value) => return Ok(Answer { value, sent_before }),
             Err(error) if error.is_transient() && Instant::now() + pause < deadline => {
                 tracing::debug!(%error, "outcome unknown, sending again");
                 sent_before = true;
+                earlier = Some(error);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_millis(400));
             }
-            Err(error) => return Err(error),
+            // Why it could not be sent before says more than that time ran out over the last sending.
+            Err(error) => match earlier {
+                Some(earlier) if error.is_deadline() => return Err(earlier),
+                _ => return Err(error),
+            },
         }
     }
 }

@@ -51,7 +51,12 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
     let mut reader = BufReader::new(tokio::net::UnixStream::from_std(stream)?).lines();
 
     let start = parse(reader.next_line().await);
-    let Some(ToGuardian::Start { deadlines, group }) = start else {
+    let Some(ToGuardian::Start {
+        deadlines,
+        group,
+        scratch,
+    }) = start
+    else {
         return Ok(()); // The wrapper is gone and nothing runs.
     };
     #[cfg(target_os = "linux")]
@@ -75,6 +80,10 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
     Guardian::new(child, deadlines, pid(group), writer)
         .run(reader, signals)
         .await;
+    if let Some(scratch) = scratch {
+        // The wrapper may have been faster.
+        let _ = std::fs::remove_dir_all(scratch);
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{self, Write},
     os::unix::net::UnixStream,
+    path::PathBuf,
 };
 
 use super::Deadlines;
@@ -16,8 +17,13 @@ pub(super) const GUARDIAN_ARGUMENT: &str = "__guardian";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToGuardian {
-    /// Start the child; `group` is the wrapper's process group, which gets the terminal back.
-    Start { deadlines: Deadlines, group: i32 },
+    /// Start the child; `group` is the wrapper's process group, which gets the terminal back, `scratch` a folder to
+    /// remove when all is over.
+    Start {
+        deadlines: Deadlines,
+        group: i32,
+        scratch: Option<PathBuf>,
+    },
     /// The lease was found alive.
     Extend(Deadlines),
     /// Pass a signal to the child's group.

@@ -2,7 +2,7 @@
 
 mod start;
 
-use std::{ffi::OsString, io, os::unix::net::UnixStream, time::Duration};
+use std::{ffi::OsString, io, os::unix::net::UnixStream, path::PathBuf, time::Duration};
 
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, kill_process};
 use tokio::{
@@ -36,6 +36,8 @@ pub struct ChildCommand {
     pub args: Vec<OsString>,
     /// Variables added to the inherited environment.
     pub envs: Vec<(OsString, OsString)>,
+    /// A folder to remove when the run is over, also if the calling process is gone by then.
+    pub scratch: Option<PathBuf>,
 }
 
 /// A running child.
@@ -77,7 +79,13 @@ impl Supervised {
         let mut reader = BufReader::new(tokio::net::UnixStream::from_std(stream)?).lines();
 
         let group = getpgrp().as_raw_nonzero().get();
-        send(&writer, &ToGuardian::Start { deadlines, group })?;
+        let scratch = command.scratch.clone();
+        let start = ToGuardian::Start {
+            deadlines,
+            group,
+            scratch,
+        };
+        send(&writer, &start)?;
         let child = match parse(reader.next_line().await) {
             Some(FromGuardian::Started { child }) => pid(child),
             Some(FromGuardian::Failed { found, reason }) => {

@@ -30,6 +30,7 @@ async fn killed_wrapper_takes_all_along_though_they_ignore_the_request() {
     running.mark.await_sleepers(5);
     running.kill_wrapper();
     slot_follows_the_end_of(&running, &world).await;
+    running.await_state_file_gone();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,12 +111,16 @@ async fn lease_that_is_not_there_is_lost() {
     let show = world.lease(&["show", token]);
     assert_eq!(
         show.error(76),
-        format!("no lease {token}: it was released, or reaped and cleaned up, or never was")
+        format!(
+            "no lease {token}: it is not held any more; released, or reaped and cleaned up, or never was"
+        )
     );
     let check = world.lease(&["check", token]);
     assert_eq!(
         check.error(76),
-        format!("LEASE_LOST: lease {token} is lost: it was released, or reaped and cleaned up")
+        format!(
+            "LEASE_LOST: lease {token} is lost: it is not held any more; released, or reaped and cleaned up"
+        )
     );
 }
 

@@ -44,7 +44,7 @@ async fn lease_reaped_by_another_ends_the_command() {
     }
     assert_lost(
         &mut running,
-        "is lost: it was released, or reaped and cleaned up; last seen ",
+        "is lost: it is not held any more; released, or reaped and cleaned up; last seen ",
     );
     let holder = world.holders().find_one(doc! {}).await.unwrap().unwrap();
     assert_eq!(
@@ -63,7 +63,7 @@ async fn holder_deleted_by_hand_ends_the_command() {
     world.holders().delete_many(doc! {}).await.unwrap();
     assert_lost(
         &mut running,
-        "is lost: it was released, or reaped and cleaned up",
+        "is lost: it is not held any more; released, or reaped and cleaned up",
     );
 }
 

@@ -108,7 +108,17 @@ impl Running {
         output
     }
 
-    /// Kills the wrapper with -9. What it leaves in the folder for temporary files is removed with this value.
+    /// The folder with the state file, which tells the token, goes with the last of the run's processes.
+    #[track_caller]
+    pub(crate) fn await_state_file_gone(&self) {
+        let deadline = std::time::Instant::now() + SOON;
+        while self.state_file.parent().unwrap().exists() {
+            assert!(std::time::Instant::now() < deadline, "still there");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Kills the wrapper with -9.
     pub(crate) fn kill_wrapper(&mut self) {
         let mut wrapper = self.wrapper.take().unwrap();
         wrapper.kill().unwrap();
@@ -121,11 +131,6 @@ impl Drop for Running {
         if let Some(mut wrapper) = self.wrapper.take() {
             let _ = wrapper.kill();
             let _ = wrapper.wait();
-        }
-        // A wrapper that was killed leaves it behind.
-        if let Some(folder) = self.state_file.parent() {
-            let _ = fs::remove_file(&self.state_file);
-            let _ = fs::remove_dir(folder);
         }
     }
 }

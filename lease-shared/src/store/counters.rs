@@ -186,7 +186,7 @@ impl LeaseStore {
         let command = doc! {
             "delete": COUNTERS,
             "deletes": [{ "q": { "_id": key, "count": 0, "tokens": { "$size": 0 } }, "limit": 1 }],
-            "writeConcern": Acknowledge::Primary.write_concern(),
+            "writeConcern": Acknowledge::Majority.write_concern(),
             "maxTimeMS": MAX_TIME.as_millis() as i64,
         };
         let reply = self

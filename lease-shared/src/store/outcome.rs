@@ -45,6 +45,11 @@ impl StoreError {
         }
     }
 
+    /// Did the time run out before there was any answer?
+    pub(crate) fn is_deadline(&self) -> bool {
+        matches!(self.cause, Cause::Deadline)
+    }
+
     /// Is no server reachable at all?
     pub fn is_unreachable(&self) -> bool {
         match &self.cause {

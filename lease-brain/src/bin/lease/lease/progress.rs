@@ -26,10 +26,11 @@ impl Progress {
         );
         if let Some(oldest) = &busy.oldest {
             let since = output::seconds(oldest.held_for.as_secs() as i64);
-            message.push_str(&format!(", the longest for {since}"));
-            if let Some(holder) = &oldest.identity {
-                message.push_str(&format!(" by {} ({})", holder.holder_ref, holder.tenancy));
-            }
+            let who = match &oldest.identity {
+                Some(holder) => format!(" by {} ({})", holder.holder_ref, holder.tenancy),
+                None => String::new(),
+            };
+            message.push_str(&format!(", longest{who} for {since}"));
         }
         self.0.set_message(output::printable(&message));
         self.0.enable_steady_tick(Duration::from_millis(250));

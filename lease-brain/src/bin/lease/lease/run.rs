@@ -38,8 +38,8 @@ pub(crate) struct Opts {
     command: Vec<OsString>,
 }
 
-/// How long before the end of its time the lease's command is killed, so that the killing itself is over by then.
-const KILL_MARGIN: u32 = 5;
+/// Which part of the grace is left for the killing itself, so that it is over by the end of the time to live.
+const KILL_MARGIN: u32 = 3;
 
 pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<ExitCode> {
     let (name, tenancy) = (opts.ask.name()?, opts.ask.tenancy()?);
@@ -190,6 +190,7 @@ fn command(lease: &Lease, opts: &Opts, state: &StateFile) -> ChildCommand {
             ),
             ("LEASE_STATE_FILE".into(), state.path().into()),
         ],
+        scratch: state.path().parent().map(Into::into),
     }
 }
 

@@ -25,8 +25,9 @@ pub(crate) async fn run(
     let token = LeaseToken::new(opts.token)?;
     let views = LeaseViews::new(connection.database().await?);
     let Some(holder) = asked(views.holder(&token).await)? else {
-        let problem =
-            format!("no lease {token}: it was released, or reaped and cleaned up, or never was");
+        let problem = format!(
+            "no lease {token}: it is not held any more; released, or reaped and cleaned up, or never was"
+        );
         return Err(coded(LOST, problem));
     };
     if json {
