@@ -159,7 +159,7 @@ impl LeaseStore {
         let indexes = [
             index(doc! { "state": 1, "ttlSeconds": 1, "lastSeenAt": 1 }),
             index(doc! { "levels": 1 }),
-            index(doc! { "tenantId": 1, "state": 1 }),
+            index(doc! { "tenantId": 1 }),
         ];
         let deadline = Instant::now() + OPERATION;
         self.step("create indexes", deadline, async {
