@@ -20,7 +20,7 @@
 //! | no extension until `term_at` (the wrapper is stopped, the store is away) | TERM; KILL at `kill_at` |
 //! | the wrapper is gone, calls [`Supervised::end`], or the guardian gets HUP, INT or TERM | TERM at once, KILL after the grace, at `kill_at` at the latest |
 //! | the guardian is gone | the wrapper kills all at once |
-//! | the guardian is stopped | the wrapper kills the group at `kill_at` and wakes the guardian for the rest |
+//! | the guardian is stopped | the wrapper wakes it, and kills the group at `kill_at` should that be of no use |
 //!
 //! Every TERM comes with a CONT, so that a stopped child can obey. Killing wrapper and guardian in the
 //! same instant leaves the child alone; nothing short of a cgroup helps there.

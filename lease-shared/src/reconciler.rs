@@ -70,6 +70,13 @@ fn compare<'a>(counter: &'a CounterDoc, claims: &HashMap<String, Claim>) -> Comp
     let mut comparison = Comparison::default();
     for token in &counter.tokens {
         let claim = claims.get(token);
+        if let Some(fault) = claim.and_then(|claim| claim.broken) {
+            let problem = format!(
+                "the holder of lease {token} is broken, so it never expires: {fault}; mend or delete that document"
+            );
+            comparison.problems.push(problem);
+            continue;
+        }
         if is_orphan(claim.map(|claim| claim.standing)) {
             comparison.orphans.push(token);
         } else if claim.is_some_and(|claim| !claim.keys.contains(&counter.key)) {
@@ -246,7 +253,12 @@ mod tests {
 
     fn claim(token: &str, standing: Standing, key: &str) -> (String, Claim) {
         let keys = vec![key.to_owned()];
-        (token.to_owned(), Claim { standing, keys })
+        let claim = Claim {
+            standing,
+            keys,
+            broken: None,
+        };
+        (token.to_owned(), claim)
     }
 
     #[test]

@@ -273,7 +273,9 @@ impl<'a> Claims<'a> {
                 (resource, tenant, Some(holder.project_id.as_str()), None),
                 (resource, tenant, None, Some(holder.user_id.as_str())),
             ];
-            for scope in scopes {
+            // Who books a global counter books that of the operator's resource, whatever a tenant calls its own.
+            let globally = holder.levels.iter().any(|key| key.contains("|global|"));
+            for scope in scopes.into_iter().skip(usize::from(globally)) {
                 *claims.within.entry(scope).or_default() += 1;
             }
         }
@@ -291,7 +293,10 @@ impl<'a> Claims<'a> {
         let within = self.within.get(&scope).copied().unwrap_or(0);
         let count = counter.tokens.len() as i64;
         CounterView {
-            unbooked: (within - booked).max(0),
+            unbooked: match counter.level {
+                Level::Global => within,
+                Level::User | Level::Project | Level::Tenant => (within - booked).max(0),
+            },
             booked,
             drift: count - booked,
             count,

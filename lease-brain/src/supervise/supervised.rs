@@ -181,8 +181,12 @@ impl Supervised {
         self.tell(&ToGuardian::Resumed);
     }
 
-    /// Steps in for a guardian that was stopped: it should have reported by now.
+    /// Wakes a guardian that was stopped, by the child as well as by anybody else, and steps in for one that should have
+    /// reported by now. To one that runs, the signal is nothing.
     fn watch_guardian(&mut self) {
+        if let Some(guardian) = self.guardian_pid() {
+            let _ = kill_process(guardian, Signal::CONT);
+        }
         if self
             .suspended_at
             .is_some_and(|it| it.elapsed() >= STOP_LIMIT)
@@ -191,9 +195,6 @@ impl Supervised {
         }
         if self.deadlines.kill_at.has_passed() {
             Family::new(self.child).signal_group(Signal::KILL);
-            if let Some(guardian) = self.guardian_pid() {
-                let _ = kill_process(guardian, Signal::CONT);
-            }
         }
     }
 

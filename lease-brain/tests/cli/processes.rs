@@ -63,6 +63,19 @@ impl Mark {
         });
     }
 
+    /// One of the processes has been stopped by a signal.
+    #[track_caller]
+    pub(crate) fn await_stopped(&self) {
+        let is_stopped = |(_, pid): &(String, i32)| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        until(SOON, "one that is stopped", || {
+            self.living().iter().any(is_stopped).then_some(())
+        });
+    }
+
     #[track_caller]
     pub(crate) fn await_none(&self) {
         let none = || self.living().is_empty().then_some(());

@@ -227,3 +227,21 @@ async fn nothing_is_told_of_a_wait_where_no_terminal_is() {
         "{error}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_that_stops_its_guardian_ends_as_it_would() {
+    let world = World::with_pdf(6).await;
+    let output = world.lease(&["run", "pdf", "--", "sh", "-c", "kill -STOP $PPID; exit 3"]);
+    assert_eq!(output.code, Some(3), "{output:?}");
+    assert_eq!(world.stored().await, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_to_end_reaches_a_stopped_command() {
+    let world = World::with_pdf(60).await;
+    let mut running = Running::start(&world, &[], "kill -STOP $$; exit 3");
+    running.mark.await_stopped();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(128 + 15));
+    assert_eq!(world.stored().await, (0, 0));
+}

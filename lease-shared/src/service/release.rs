@@ -21,8 +21,13 @@ impl LeaseService {
 
     /// Releases a lease that was acquired elsewhere; see [`crate::Lease::release`].
     pub async fn release_token(&self, token: &LeaseToken) -> Result<Release, StoreError> {
-        let holder = self.inner.store.holder(token, deadline()).await?;
-        let keys = holder.map_or_else(Vec::new, |holder| holder.levels);
+        let store = &self.inner.store;
+        let mut session = store.ordered_reads().await?;
+        let tokens = [token.to_string()];
+        let mut claims = store.claims(&tokens, &mut session, deadline()).await?;
+        let keys = claims
+            .remove(token.as_str())
+            .map_or_else(Vec::new, |claim| claim.keys);
         self.inner.release(token, keys, None).await
     }
 }

@@ -201,7 +201,9 @@ impl LeaseStore {
 fn booking(token: &LeaseToken, lease: &LeaseName, step: &Step) -> Document {
     let token = token.as_str();
     let scope = step.key.scope();
-    let tokens = doc! { "$ifNull": ["$tokens", []] };
+    // A counter that has a count but no tokens is broken. What stands in for them is no list, so the server refuses.
+    let none = doc! { "$cond": [{ "$gt": [{ "$ifNull": ["$count", 0] }, 0] }, "missing", []] };
+    let tokens = doc! { "$ifNull": ["$tokens", none] };
     let full = doc! { "$toInt": { "$concat": ["lease counter is full: ", "$_id"] } };
     let append = doc! { "$concatArrays": [&tokens, [token]] };
     let has_room = doc! { "$lt": [{ "$size": &tokens }, i32::from(step.cap.get())] };

@@ -1,6 +1,6 @@
 //! The shape of what is stored. Collection and field names that queries use appear here and in the two files beside.
 
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, deserialize_from_bson, doc};
 use serde::{Deserialize, Serialize};
 
 use crate::level::{Level, TtlSeconds};
@@ -221,9 +221,32 @@ pub(crate) struct Claim {
     pub(crate) standing: Standing,
     /// The counters it says it books.
     pub(crate) keys: Vec<String>,
+    /// Why it can be neither used nor reaped.
+    pub(crate) broken: Option<&'static str>,
 }
 
 impl Claim {
+    /// What of a holder its reaper relies on.
+    pub(crate) fn fields() -> Document {
+        doc! { "state": 1, "slotReturn": 1, "levels": 1, "ttlSeconds": 1, "lastSeenAt": 1 }
+    }
+
+    fn fault(holder: &Document) -> Option<&'static str> {
+        let state = holder.get("state").cloned().unwrap_or_default();
+        let ttl = holder.get("ttlSeconds");
+        if deserialize_from_bson::<HolderState>(state).is_err() {
+            Some("state is none of PENDING, HELD and REVOKING")
+        } else if holder.get_array("levels").is_err() {
+            Some("levels is no list")
+        } else if !matches!(ttl, Some(Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) {
+            Some("ttlSeconds is no number")
+        } else if holder.get_datetime("lastSeenAt").is_err() {
+            Some("lastSeenAt is no date")
+        } else {
+            None
+        }
+    }
+
     /// Reads what is needed of a holder that may be broken otherwise.
     pub(crate) fn of(holder: &Document) -> Self {
         let is = |field, value| holder.get_str(field).is_ok_and(|text| text == value);
@@ -236,6 +259,7 @@ impl Claim {
                 Standing::Books
             },
             keys: texts(holder, "levels"),
+            broken: Self::fault(holder),
         }
     }
 }

@@ -372,8 +372,14 @@ impl LeaseStore {
             .into_iter()
             .map(|holder| {
                 let token = holder.get("_id").map(Bson::to_string).unwrap_or_default();
-                deserialize_from_document(holder)
-                    .map_err(|error| format!("holder {token}: {error}"))
+                deserialize_from_document(holder).map_err(|error| {
+                    // The error quotes the value, which may be anything.
+                    let problem = error.to_string();
+                    format!(
+                        "holder {token}: {}",
+                        problem.chars().take(200).collect::<String>()
+                    )
+                })
             })
             .collect())
     }
@@ -414,8 +420,8 @@ impl LeaseStore {
         let found = self
             .step(step, deadline, async {
                 let holders = self.holders(&read);
-                let fields = doc! { "state": 1, "slotReturn": 1, "levels": 1 };
-                read.find(holders.find(filter).projection(fields)).await
+                read.find(holders.find(filter).projection(Claim::fields()))
+                    .await
             })
             .await?;
         Ok(found

@@ -10,7 +10,7 @@ use lease_shared::{
 use mongodb::bson::doc;
 use test_mongo::eventually;
 
-use crate::support::{World, busy, lease_type, request, request_of, token};
+use crate::support::{World, busy, lease_type, request, request_of, token, waiting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_capped_level_is_booked_narrow_to_wide_and_given_back() {
@@ -424,7 +424,9 @@ async fn dropping_an_acquire_at_any_round_trip_leaves_nothing() {
             )
             .await
             .unwrap_or_else(|error| panic!("{step} {phase:?}: {error}"));
-            world.leases.acquire(request("pdf", "ada")).await.unwrap();
+            // The attempt may only now be on its way.
+            let next = waiting("pdf", "ada", Duration::from_secs(10));
+            world.leases.acquire(next).await.unwrap();
         }
     }
 }

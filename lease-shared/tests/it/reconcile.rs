@@ -147,3 +147,50 @@ async fn a_corrected_slot_is_counted() {
         "{corrected:?}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_holder_is_named_keeps_its_slot_and_can_be_released() {
+    for (field, value) in [
+        ("ttlSeconds", mongodb::bson::Bson::from("x")),
+        ("lastSeenAt", mongodb::bson::Bson::Null),
+        ("state", mongodb::bson::Bson::from("WAT")),
+    ] {
+        let world = world().await;
+        let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+        let token = lease.into_token().unwrap();
+        let broken = doc! { "$set": { field: value } };
+        world.holders().update_one(doc! {}, broken).await.unwrap();
+        let report = world.leases.reconciler().reconcile(false).await.unwrap();
+        assert_eq!((report.orphans.len(), report.drift.len()), (0, 2));
+        let problem = &report.drift[0].problem;
+        assert!(
+            problem.contains(token.as_str()) && problem.contains(field),
+            "{problem}"
+        );
+        assert_eq!(world.in_use().await["pdf|user|acme/ada"], 1);
+        if field != "state" {
+            let released = world.leases.release_token(&token).await.unwrap();
+            assert_eq!(released, lease_shared::Release::Released);
+            world.leases.close().await;
+            assert_eq!(world.in_use().await["pdf|user|acme/ada"], 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_has_lost_its_tokens_lets_nobody_in() {
+    let world = world().await;
+    let _lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let lost = doc! { "$unset": { "tokens": 1 } };
+    world
+        .counters()
+        .update_one(doc! { "level": "user" }, lost)
+        .await
+        .unwrap();
+    let error = world
+        .leases
+        .acquire(request("pdf", "ada"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "LEASE_UNAVAILABLE");
+}

@@ -1,5 +1,6 @@
 //! What an error is to the shell: one line, and a code that says what to do next.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use lease_shared::definition::{DocumentError, DocumentStoreError, ResolveError};
@@ -33,6 +34,11 @@ pub(crate) fn coded(code: u8, message: impl Into<String>) -> anyhow::Error {
 
 /// Prints the error with its causes on one line, and gives its code.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
+    // Whoever read the data has seen enough. With a context, something else is to be said.
+    let io = error.downcast_ref::<std::io::Error>();
+    if error.chain().count() == 1 && io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::FAILURE;
+    }
     let word = error
         .chain()
         .find_map(word)

@@ -125,6 +125,13 @@ impl Guardian {
             ToGuardian::Signal(number) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     self.family.signal_group(signal);
+                    // One who is to end must be able to obey.
+                    if matches!(
+                        signal,
+                        Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT
+                    ) {
+                        self.family.signal_group(Signal::CONT);
+                    }
                 }
             }
             ToGuardian::End => self.end(Cause::Wrapper, self.deadlines.grace()),

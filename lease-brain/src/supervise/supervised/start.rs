@@ -1,6 +1,6 @@
 //! Starting a guardian and getting in touch with it.
 
-use std::{env, io, path::Path, time::Duration};
+use std::{env, io, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -18,7 +18,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 pub(super) async fn start_guardian(command: &ChildCommand) -> io::Result<(Child, UnixStream)> {
     // The folder is for this user only, and gone as soon as both are connected: the guardian removes it
     // as well, in case this process is killed in between.
-    let folder = tempfile::Builder::new().prefix("lease-").tempdir()?;
+    let folder = tempfile::Builder::new()
+        .prefix("lease-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir()?;
     let socket = folder.path().join("guardian");
     let listener = UnixListener::bind(&socket)?;
     let mut guardian = guardian_command(command, &socket)?.spawn()?;

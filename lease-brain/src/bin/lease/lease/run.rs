@@ -21,6 +21,8 @@ use crate::exit::{INVALID, LOST, coded};
 /// in time, the command with everything it started gets TERM and then KILL before the time to live may have run out:
 /// also when this process is killed or stopped. What the command leaves running is ended when it exits.
 ///
+/// TERM, INT, HUP and QUIT are passed on to the command. One that ignores them keeps its lease for as long as it runs.
+///
 /// The exit code is the command's own, 128 + n if a signal ended it, 76 if the lease was lost under it; 69, 75 and 78 if
 /// it never ran.
 #[derive(Args)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,7 +45,10 @@ struct State<'a> {
 
 impl StateFile {
     pub(crate) fn new() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("lease-").tempdir()?;
+        let folder = tempfile::Builder::new()
+            .prefix("lease-")
+            .permissions(std::fs::Permissions::from_mode(0o700))
+            .tempdir()?;
         let path = folder.path().join("state.json");
         Ok(Self { folder, path })
     }
