@@ -501,3 +501,39 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_starts_while_all_slots_are_taken_resets_nothing() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 2 }").await;
+    let first = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let second = world.leases.acquire(request("pdf", "bob")).await.unwrap();
+    let before = world.all_counters().await;
+    let other = world.another_service().await;
+    assert_eq!(world.all_counters().await, before);
+    assert_eq!(busy(other.acquire(request("pdf", "eve")).await).in_use, 2);
+    first.check().await.unwrap();
+    second.check().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_written_in_any_layer_leaves_what_is_held_as_it_is() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { user: 1, global: 2 }").await;
+    let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let (holders, counters) = (world.all_holders().await, world.all_counters().await);
+    for (tenant, project) in [
+        ("_vance", "_tenant"),
+        ("acme", "_tenant"),
+        ("acme", "thesis"),
+    ] {
+        let address = DocumentAddress::lease(tenant, project, &"pdf".parse().unwrap()).unwrap();
+        let definitions = world.leases.definitions();
+        let text = "name: pdf\nlevels: { user: 3 }\nttlSeconds: 9\n";
+        definitions.put(&address, text).await.unwrap();
+        definitions.remove(&address).await.unwrap();
+        assert_eq!(world.all_holders().await, holders, "{tenant}/{project}");
+        assert_eq!(world.all_counters().await, counters, "{tenant}/{project}");
+    }
+    lease.check().await.unwrap();
+}
