@@ -140,9 +140,8 @@ impl LeaseStore {
         &self,
         step: &'static str,
         deadline: Instant,
-        mut statement: Document,
+        statement: Document,
     ) -> Result<bool, StoreError> {
-        statement.insert("hint", by_id());
         let sent = self.update(
             step,
             deadline,
@@ -199,7 +198,6 @@ impl LeaseStore {
         let command = doc! {
             "findAndModify": HOLDERS,
             "query": filter,
-            "hint": by_id(),
             "update": [{ "$set": {
                 "state": HolderState::Revoking,
                 "revocation": { "reason": reason.as_str(), "at": "$$NOW", "attempts": { "$literal": 0 }, "nextTryAt": "$$NOW" },
@@ -262,7 +260,6 @@ impl LeaseStore {
         let command = doc! {
             "findAndModify": HOLDERS,
             "query": filter,
-            "hint": by_id(),
             "remove": true,
             "fields": { "levels": 1 },
             "writeConcern": acknowledge.write_concern(),
@@ -445,12 +442,6 @@ impl LeaseStore {
             .map(str::to_owned)
             .collect())
     }
-}
-
-/// Which index serves a filter on one token. Left to itself the server tries those on the state as well, each time that
-/// it has forgotten which was best.
-fn by_id() -> Document {
-    doc! { "_id": 1 }
 }
 
 /// A holder that nobody has revoked.
