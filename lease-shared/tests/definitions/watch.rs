@@ -56,9 +56,11 @@ async fn a_change_drops_only_what_it_bears_on() {
     let tex = crate::support::tex();
     let settled = async |n: u32| {
         there.put(&at("marker", "_tenant"), &wait(n)).await.unwrap();
-        while resolver.resolve(&marker, &tex).await.unwrap().wait.get() != n {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+        let heard = async || Ok(resolver.resolve(&marker, &tex).await?.wait.get() == n);
+        let within = std::time::Duration::from_secs(20);
+        test_mongo::eventually("the marker is heard of", within, heard)
+            .await
+            .unwrap();
     };
     settled(100).await;
     until(&resolver, Some(1)).await;
