@@ -4,6 +4,7 @@ pub mod definition;
 mod error;
 mod failpoint;
 mod funnel;
+mod handler;
 mod lease;
 mod level;
 pub mod metrics;
@@ -20,6 +21,7 @@ mod view;
 pub use error::{
     AcquireError, Busy, CheckError, HolderIdentity, InvalidRequest, Lost, OldestHolder, Unavailable,
 };
+pub use handler::{HandlerError, LeaseHandler};
 pub use lease::{Lease, Release};
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};

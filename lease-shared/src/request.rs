@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongodb::bson::Document;
+
 use crate::definition::InlineDefinition;
 use crate::error::Busy;
 use crate::name::{InvalidName, LeaseName, LeaseType, PodId};
@@ -63,6 +65,10 @@ pub struct LeaseRequest {
     /// Does the resource die with that pod?
     #[builder(default)]
     pub(crate) pod_bound: bool,
+    /// What the handler will need for the clean-up, as far as it is known before the lease is held: so there is no moment
+    /// in which a crash leaves a handler without it. [`crate::Lease::update_payload`] replaces it.
+    #[builder(default)]
+    pub(crate) payload: Document,
     /// How long to wait for a slot, in place of the definition's `waitMs`. Zero is one try; more than a day is refused.
     pub(crate) wait: Option<Duration>,
     /// Told, while waiting, who holds what is waited for.

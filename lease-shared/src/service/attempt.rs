@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongodb::bson::Document;
 use tokio::time::Instant;
 
 use super::Inner;
@@ -33,6 +34,7 @@ pub(crate) struct Plan {
     holder_ref: String,
     pod: Option<PodId>,
     pod_bound: bool,
+    payload: Document,
 }
 
 impl Plan {
@@ -52,6 +54,7 @@ impl Plan {
             holder_ref: request.holder_ref.clone(),
             pod: request.pod.clone(),
             pod_bound: request.pod_bound,
+            payload: request.payload.clone(),
         }
     }
 
@@ -128,6 +131,7 @@ async fn open(
             holder_ref: &plan.holder_ref,
             pod: plan.pod.as_ref(),
             pod_bound: plan.pod_bound,
+            payload: &plan.payload,
             slot_return: plan.slot_return,
             ttl: plan.definition.ttl,
         };

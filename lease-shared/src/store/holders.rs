@@ -32,6 +32,7 @@ pub(crate) struct NewHolder<'a> {
     pub(crate) pod: Option<&'a PodId>,
     pub(crate) pod_bound: bool,
     pub(crate) slot_return: SlotReturn,
+    pub(crate) payload: &'a Document,
     pub(crate) ttl: TtlSeconds,
 }
 
@@ -59,7 +60,7 @@ impl LeaseStore {
             "holderRef": literal(holder.holder_ref),
             "podBound": { "$literal": holder.pod_bound },
             "slotReturn": holder.slot_return.as_str(),
-            "payload": { "$literal": {} },
+            "payload": { "$literal": holder.payload },
             "ttlSeconds": { "$literal": i64::from(holder.ttl.get()) },
             "createdAt": "$$NOW",
             "lastSeenAt": "$$NOW",
