@@ -106,6 +106,10 @@ pub struct Busy {
     pub in_use: usize,
     /// How many there are.
     pub cap: u16,
+    /// How many of these are of revoked leases: nobody holds them, and they come back when their clean-ups are done.
+    pub awaiting_cleanup: usize,
+    /// Why one of these clean-ups did not succeed yet, if it is of the caller's own tenant.
+    pub cleanup_error: Option<String>,
     /// Who has held one for the longest, as far as it is known.
     pub oldest: Option<OldestHolder>,
     /// How long the caller waited.
@@ -147,6 +151,13 @@ impl fmt::Display for Busy {
         )?;
         if self.scope != Scope::Global {
             write!(f, " ({})", self.scope)?;
+        }
+        if self.awaiting_cleanup > 0 {
+            let waiting = self.awaiting_cleanup;
+            write!(f, "; {waiting} of these await their clean-up")?;
+            if let Some(error) = &self.cleanup_error {
+                write!(f, ", last error: {error}")?;
+            }
         }
         if let Some(oldest) = &self.oldest {
             let held_for = Duration::from_secs(oldest.held_for.as_secs());

@@ -64,6 +64,7 @@ impl Lease {
 
     pub(crate) fn held(service: Arc<Inner>, token: LeaseToken, plan: &Plan) -> Self {
         let resource = plan.definition.resource.clone();
+        service.here.add(&token, plan);
         Self(Kind::Held(Held {
             service,
             token,
@@ -146,6 +147,8 @@ impl Lease {
         let number = held.payloads.fetch_add(1, Ordering::Relaxed) + 1;
         let write = || store.set_payload(&held.token, &payload, number, deadline);
         let written = held.service.still_held(&held.token, write, deadline).await;
+        // Also if that is not known: what the handler gets may be the newer one.
+        held.service.here.set_payload(&held.token, &payload);
         held.end_use(sent, written)
     }
 
@@ -160,6 +163,7 @@ impl Lease {
         let Some(held) = self.as_held() else {
             return Ok(Release::Noop);
         };
+        held.service.here.remove(&held.token);
         let released = held
             .service
             .release(&held.token, held.keys.clone(), Some(held.label.clone()))
@@ -186,6 +190,7 @@ impl Lease {
     pub fn into_token(self) -> Option<LeaseToken> {
         let held = self.as_held()?;
         held.done.store(true, Ordering::Release);
+        held.service.here.remove(&held.token);
         Some(held.token.clone())
     }
 }
@@ -215,6 +220,8 @@ impl Held {
                 Ok(())
             }
             Err(CheckError::Lost(lost)) => {
+                // Its holder knows now, and ends what runs under it.
+                self.service.here.remove(&self.token);
                 metrics::checked(&self.label, "lost");
                 Err(CheckError::Lost(Lost {
                     last_seen: lost.last_seen.or_else(|| Some(self.last_check().elapsed())),
@@ -242,6 +249,7 @@ impl Drop for Held {
             return;
         }
         tracing::debug!(lease.token = %self.token, "dropped without a release; releasing in the background");
+        self.service.here.remove(&self.token);
         let keys = std::mem::take(&mut self.keys);
         self.service
             .release_dropped(self.token.clone(), keys, self.label.clone());

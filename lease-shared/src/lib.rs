@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod cleanup;
 pub mod definition;
 mod error;
 mod failpoint;
@@ -18,6 +19,7 @@ mod service;
 mod store;
 mod view;
 
+pub use cleanup::{Cleanup, Cleanups, Due, NextTry};
 pub use error::{
     AcquireError, Busy, CheckError, HolderIdentity, InvalidRequest, Lost, OldestHolder, Unavailable,
 };
@@ -28,12 +30,16 @@ pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};
 pub use reaper::SweepReport;
 pub use reconciler::{Drift, Orphan, ReconcileReport, Reconciler};
 pub use request::{LeaseRef, LeaseRequest, OnBusy};
-pub use revocation::{KnownTypes, Revocation, RevocationListener, RevocationReason, SlotReturn};
+pub use revocation::{
+    KnownTypes, Revocation, RevocationListener, RevocationReason, Revoked, SlotAfter, SlotReturn,
+};
 pub use scope::{CounterKey, Scope, Tenancy};
-pub use service::LeaseService;
+pub use service::{Decision, Holding, LeaseService};
 pub use store::documents::HolderState;
 pub use store::{StoreError, apply_time_limits, connect};
-pub use view::{CounterView, Filter, HolderView, LeaseViews, Listed};
+pub use view::{
+    CleanupPhase, CleanupView, CounterView, Filter, HolderView, LeaseViews, Listed, Totals,
+};
 
 #[cfg(feature = "testing")]
 pub use failpoint::{Failpoints, Gate, Phase};

@@ -15,11 +15,14 @@ use tokio::time::Instant;
 
 use crate::metrics;
 use crate::name::{LeaseToken, LeaseType, PodId};
-use crate::revocation::{Revocation, RevocationListener, RevocationReason, SlotReturn};
-use crate::scope::Tenancy;
+use crate::revocation::{
+    Revocation, RevocationListener, RevocationReason, Revoked, SlotAfter, SlotReturn,
+};
 use crate::service::wait::Lines;
 use crate::store::documents::{HolderDoc, HolderState, is_orphan};
-use crate::store::{LeaseStore, StoreError, deadline};
+use crate::store::holders::Decision;
+use crate::store::holdings::Holding;
+use crate::store::{LeaseStore, StoreError, deadline, until_known};
 
 /// How many expired holders a sweep lists at a time.
 const BATCH: i64 = 200;
@@ -38,6 +41,10 @@ pub(crate) struct Reaper {
 pub(crate) struct Diagnosis {
     pub(crate) in_use: usize,
     pub(crate) oldest: Option<HolderDoc>,
+    /// Slots of revoked leases that come back when their clean-ups are done.
+    pub(crate) awaiting_cleanup: usize,
+    /// Why one of these clean-ups did not succeed, and whose it is.
+    pub(crate) cleanup_error: Option<(String, String)>,
     /// How many slots came back while looking.
     pub(crate) freed: usize,
     /// When the next of the holders will have expired, if none of them is used until then.
@@ -142,7 +149,7 @@ impl Reaper {
                 self.give_back(token, taken, deadline).await
             }
             HolderState::Held => match self.store.revoke_idle(token, deadline).await? {
-                Some(holder) => self.revoked(holder, deadline).await,
+                Some(holder) => self.revoked(holder, RevocationReason::Idle, deadline).await,
                 None => Ok(Taken::No),
             },
             HolderState::Revoking => {
@@ -153,41 +160,135 @@ impl Reaper {
     }
 
     /// What follows a revocation. Should this process die in between, the REVOKING document tells others the rest.
-    async fn revoked(&self, holder: HolderDoc, deadline: Instant) -> Result<Taken, StoreError> {
-        let reason = RevocationReason::Idle;
+    async fn revoked(
+        &self,
+        holder: HolderDoc,
+        reason: RevocationReason,
+        deadline: Instant,
+    ) -> Result<Taken, StoreError> {
         metrics::reaped(reason);
         tracing::info!(
             lease.token = %holder.token,
             lease.resource = holder.resource,
             tenant.id = holder.tenant_id,
+            reason = reason.as_str(),
             idle.seconds = holder.idle_millis() / 1000,
-            "revoked an idle lease"
+            "revoked a lease"
         );
         if holder.lease_type == LeaseType::command() {
+            // One that was not idle goes on until its wrapper has ended it, or its time is over.
             let taken = self
                 .store
                 .finish_expired_command(&holder.token, deadline)
                 .await?;
-            // If there was none, another sweeper has finished what this one began.
+            // If there was none, another sweeper may have finished what this one began.
             return match self.give_back(&holder.token, taken, deadline).await? {
                 Taken::No => Ok(Taken::SlotsKept),
                 taken => Ok(taken),
             };
         }
-        let returned = match holder.slot_return {
-            SlotReturn::AtOnce => {
-                let unbooked = self.unbook(&holder.token, &holder.levels, deadline).await;
-                unbooked.map(|()| Taken::SlotsBack)
-            }
-            SlotReturn::AfterCleanup => Ok(Taken::SlotsKept),
-        };
-        match revocation(holder, reason) {
+        let returned = self.return_at_once(&holder, deadline).await;
+        match Revocation::of(holder) {
             Ok(revocation) => self.listener.revoked(revocation),
             Err(problem) => {
                 tracing::warn!(problem, "a revoked holder cannot be handed to its handler")
             }
         }
         returned
+    }
+
+    /// Unbooks a revoked holder if its slots come back at once.
+    async fn return_at_once(
+        &self,
+        holder: &HolderDoc,
+        deadline: Instant,
+    ) -> Result<Taken, StoreError> {
+        match holder.slot_return {
+            SlotReturn::AtOnce => {
+                self.unbook(&holder.token, &holder.levels, deadline).await?;
+                Ok(Taken::SlotsBack)
+            }
+            SlotReturn::AfterCleanup => Ok(Taken::SlotsKept),
+        }
+    }
+
+    /// Revokes a lease of a dead pod, unless it was used since it was listed.
+    pub(crate) async fn revoke_unused(&self, holding: &Holding) -> Result<bool, StoreError> {
+        let deadline = deadline();
+        let Some(holder) = self.store.revoke_unused(holding, deadline).await? else {
+            return Ok(false);
+        };
+        self.revoked(holder, RevocationReason::Pod, deadline)
+            .await?;
+        Ok(true)
+    }
+
+    /// Revokes a lease because an operator said so.
+    pub(crate) async fn revoke_decided(
+        &self,
+        token: &LeaseToken,
+        decision: &Decision,
+    ) -> Result<Revoked, StoreError> {
+        let deadline = deadline();
+        let revoke = || self.store.revoke_decided(token, decision, deadline);
+        let answer = until_known(deadline, revoke).await?;
+        if let Some(holder) = answer.value {
+            let slot = SlotAfter::of(&holder);
+            return match self
+                .revoked(holder, RevocationReason::Revoke, deadline)
+                .await
+            {
+                Ok(Taken::SlotsBack) => Ok(Revoked::Now(SlotAfter::Free)),
+                Ok(Taken::No | Taken::SlotsKept) => Ok(Revoked::Now(slot)),
+                // It is revoked for certain; that its slot is free already is not.
+                Err(error) => {
+                    tracing::warn!(error = chain(&error), lease.token = %token, "the slot of a revoked lease comes back with the next reconcile");
+                    Ok(Revoked::Now(slot))
+                }
+            };
+        }
+        let Some(holder) = self.store.holder(token, deadline).await? else {
+            return Ok(Revoked::NotHeld);
+        };
+        // Of another tenant is none of theirs, whatever its state.
+        if decision
+            .tenant
+            .as_ref()
+            .is_some_and(|tenant| *tenant != holder.tenant_id)
+        {
+            return Ok(Revoked::NotHeld);
+        }
+        if decision.pod.is_some() && holder.pod != decision.pod.as_ref().map(PodId::to_string) {
+            return Ok(Revoked::OtherPod(holder.pod));
+        }
+        match holder.state {
+            HolderState::Pending => Ok(Revoked::StillAcquiring),
+            // The answer to an earlier sending may have been lost, so its consequences are drawn again: they are idempotent.
+            HolderState::Revoking if answer.sent_before => {
+                self.return_at_once(&holder, deadline).await?;
+                Ok(Revoked::Now(SlotAfter::of(&holder)))
+            }
+            HolderState::Revoking => Ok(Revoked::Already(SlotAfter::of(&holder))),
+            // It was held by another pod a moment ago, or became HELD between our two looks.
+            HolderState::Held => Ok(Revoked::StillAcquiring),
+        }
+    }
+
+    /// Revokes a lease and gives its slots back at once, whatever still runs.
+    pub(crate) async fn force(
+        &self,
+        token: &LeaseToken,
+        decision: &Decision,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let deadline = deadline();
+        let force = || self.store.force(token, decision, deadline);
+        let Some(holder) = until_known(deadline, force).await?.value else {
+            return Ok(None);
+        };
+        metrics::reaped(RevocationReason::Revoke);
+        let unbook = || self.unbook(&holder.token, &holder.levels, deadline);
+        until_known(deadline, unbook).await?;
+        Ok(Some(holder))
     }
 
     async fn give_back(
@@ -273,6 +374,15 @@ impl Reaper {
                 }
             }
         }
+        let in_cleanup = || {
+            let revoked = |holder: &&HolderDoc| holder.state == HolderState::Revoking;
+            holders.values().filter(revoked)
+        };
+        let awaiting_cleanup = in_cleanup().count();
+        let cleanup_error = in_cleanup().find_map(|holder| {
+            let error = holder.revocation.as_ref()?.last_error.clone()?;
+            Some((holder.tenant_id.clone(), error))
+        });
         let next = holders
             .values()
             .map(HolderDoc::millis_to_expiry)
@@ -280,32 +390,17 @@ impl Reaper {
             .min();
         Ok(Diagnosis {
             in_use: tokens.len(),
-            oldest: holders.into_values().min_by_key(HolderDoc::since),
+            awaiting_cleanup,
+            cleanup_error,
+            oldest: holders
+                .into_values()
+                .filter(|holder| holder.state != HolderState::Revoking)
+                .min_by_key(HolderDoc::since),
             freed,
             next_expiry: next
                 .and_then(|millis| Some(Duration::from_millis(u64::try_from(millis).ok()?))),
         })
     }
-}
-
-fn revocation(holder: HolderDoc, reason: RevocationReason) -> Result<Revocation, String> {
-    let problem = |error: crate::name::InvalidName| format!("holder {}: {error}", holder.token);
-    Ok(Revocation {
-        tenancy: Tenancy::new(&holder.tenant_id, &holder.project_id, &holder.user_id)
-            .map_err(problem)?,
-        pod: holder
-            .pod
-            .as_ref()
-            .map(PodId::new)
-            .transpose()
-            .map_err(problem)?,
-        token: holder.token,
-        lease_type: holder.lease_type,
-        reason,
-        holder_ref: holder.holder_ref,
-        pod_bound: holder.pod_bound,
-        payload: holder.payload,
-    })
 }
 
 /// An error and its causes in one line.

@@ -16,6 +16,8 @@ use crate::store::{LeaseStore, Read, StoreError, deadline};
 
 /// How many counters are looked at together.
 const PAGE: i64 = 50;
+/// How many tokens' holders are looked up together.
+const TOKENS: usize = 1000;
 
 /// Recomputes which tokens may stand in the counters.
 #[derive(Debug, Clone)]
@@ -128,18 +130,19 @@ impl Reconciler {
                 Err(raw) => raw.get_str("_id").unwrap_or(&after).to_owned(),
             };
             report.counters += page.len();
-            for counter in &page {
+            let mut counters = Vec::new();
+            for counter in page {
                 match counter {
-                    Ok(counter) => {
-                        seen.insert(counter.key.clone());
-                        self.correct(counter, &mut session, &mut report).await?;
-                    }
+                    Ok(counter) => counters.push(counter),
                     Err(raw) => report.drift.push(Drift {
                         counter: raw.get("_id").map(ToString::to_string).unwrap_or_default(),
                         problem: "the document is not a counter; look at it by hand".to_owned(),
                     }),
                 }
             }
+            self.correct_page(&counters, &mut session, &mut report)
+                .await?;
+            seen.extend(counters.into_iter().map(|counter| counter.key));
         }
         // A counter that is gone although leases book it.
         for key in self.store.claimed_keys(deadline()).await? {
@@ -150,21 +153,49 @@ impl Reconciler {
         Ok(report)
     }
 
-    async fn correct(
+    /// Three commands for a page on which everything adds up: its counters were one, their tokens' holders and the
+    /// holders that say they book them are the others.
+    async fn correct_page(
         &self,
-        counter: &CounterDoc,
+        counters: &[CounterDoc],
         session: &mut ClientSession,
         report: &mut ReconcileReport,
     ) -> Result<(), StoreError> {
-        let claims = match counter.tokens.is_empty() {
-            true => HashMap::new(),
-            false => {
-                self.store
-                    .claims(&counter.tokens, session, deadline())
-                    .await?
+        let tokens: Vec<String> = counters
+            .iter()
+            .flat_map(|counter| counter.tokens.iter().cloned())
+            .collect();
+        let mut claims = HashMap::new();
+        for tokens in tokens.chunks(TOKENS) {
+            claims.extend(self.store.claims(tokens, session, deadline()).await?);
+        }
+        for counter in counters {
+            self.correct(counter, &claims, report).await?;
+        }
+        let keys: Vec<&str> = counters
+            .iter()
+            .map(|counter| counter.key.as_str())
+            .collect();
+        let held = self.store.claims_on(&keys, session, deadline()).await?;
+        for counter in counters {
+            let not_in = |(token, claim): (&String, &Claim)| {
+                claim.keys.contains(&counter.key) && !counter.tokens.contains(token)
+            };
+            // It may have come in since the counter was read.
+            if held.iter().any(not_in) {
+                self.find_unbooked(&counter.key, session, report).await?;
             }
-        };
-        let Comparison { orphans, problems } = compare(counter, &claims);
+        }
+        Ok(())
+    }
+
+    async fn correct(
+        &self,
+        counter: &CounterDoc,
+        claims: &HashMap<String, Claim>,
+        report: &mut ReconcileReport,
+    ) -> Result<(), StoreError> {
+        let Comparison { orphans, problems } = compare(counter, claims);
         let drift = |problem| Drift {
             counter: counter.key.clone(),
             problem,
@@ -192,7 +223,7 @@ impl Reconciler {
         {
             report.removed.push(counter.key.clone());
         }
-        self.find_unbooked(&counter.key, session, report).await
+        Ok(())
     }
 
     /// Shows the leases that are held and say that they book a counter, whose token is not in it: more may be held there
@@ -203,7 +234,7 @@ impl Reconciler {
         session: &mut ClientSession,
         report: &mut ReconcileReport,
     ) -> Result<(), StoreError> {
-        let before = self.store.claims_on(key, session, deadline()).await?;
+        let before = self.store.claims_on(&[key], session, deadline()).await?;
         if before.is_empty() {
             return Ok(());
         }
@@ -216,7 +247,7 @@ impl Reconciler {
         if unbooked.is_empty() {
             return Ok(());
         }
-        let after = self.store.claims_on(key, session, deadline()).await?;
+        let after = self.store.claims_on(&[key], session, deadline()).await?;
         unbooked.retain(|token| after.contains_key(token));
         unbooked.sort();
         report.drift.extend(unbooked.into_iter().map(|token| Drift {

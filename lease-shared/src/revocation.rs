@@ -6,8 +6,9 @@ use std::fmt;
 use mongodb::bson::Document;
 use serde::{Deserialize, Serialize};
 
-use crate::name::{LeaseToken, LeaseType, PodId};
+use crate::name::{InvalidName, LeaseToken, LeaseType, PodId};
 use crate::scope::Tenancy;
+use crate::store::documents::HolderDoc;
 pub use crate::store::documents::SlotReturn;
 
 /// Why a lease was taken from its holder; also the `reason` label of the metric.
@@ -62,6 +63,67 @@ pub struct Revocation {
     pub pod_bound: bool,
     /// What the consumer left for the clean-up.
     pub payload: Document,
+}
+
+impl Revocation {
+    /// What its handler gets of a holder; or what is wrong with it.
+    pub(crate) fn of(holder: HolderDoc) -> Result<Self, String> {
+        let problem = |error: InvalidName| format!("holder {}: {error}", holder.token);
+        let tenancy = Tenancy::new(&holder.tenant_id, &holder.project_id, &holder.user_id);
+        let pod = holder.pod.as_ref().map(PodId::new).transpose();
+        Ok(Self {
+            tenancy: tenancy.map_err(problem)?,
+            pod: pod.map_err(problem)?,
+            reason: match &holder.revocation {
+                Some(revocation) => revocation.reason,
+                None => return Err(format!("holder {}: is not being revoked", holder.token)),
+            },
+            token: holder.token,
+            lease_type: holder.lease_type,
+            holder_ref: holder.holder_ref,
+            pod_bound: holder.pod_bound,
+            payload: holder.payload,
+        })
+    }
+}
+
+/// Where the slot of a revoked lease is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SlotAfter {
+    /// It is free; a clean-up may still be under way.
+    Free,
+    /// It comes back when the clean-up is done.
+    WhenCleanedUp,
+    /// The lease has no pod, so nobody can reach its holder: the slot comes back when that says that it has ended, or
+    /// its time is over, and the clean-up is done after that.
+    WhenEnded,
+}
+
+impl SlotAfter {
+    pub(crate) fn of(holder: &HolderDoc) -> Self {
+        match (holder.slot_return, &holder.pod) {
+            (SlotReturn::AtOnce, _) => Self::Free,
+            (SlotReturn::AfterCleanup, Some(_)) => Self::WhenCleanedUp,
+            (SlotReturn::AfterCleanup, None) => Self::WhenEnded,
+        }
+    }
+}
+
+/// What an operator's revocation did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Revoked {
+    /// It was held until now, and is not any more.
+    Now(SlotAfter),
+    /// It was being revoked before.
+    Already(SlotAfter),
+    /// There is no such lease: released, or revoked and cleaned up.
+    NotHeld,
+    /// It is still being acquired; held or gone within seconds.
+    StillAcquiring,
+    /// It is held by this pod, and not by the one that was meant.
+    OtherPod(Option<String>),
 }
 
 /// Where a process that reaps leaves what it has revoked: the one way from here up to the handlers.

@@ -2,7 +2,9 @@
 
 mod acquisition;
 pub(crate) mod attempt;
+mod here;
 pub(crate) mod release;
+mod revoke;
 pub(crate) mod wait;
 
 use std::future::Future;
@@ -12,13 +14,14 @@ use std::time::Duration;
 use mongodb::Database;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::definition::{
     ConfigDocuments, DefinitionResolver, DefinitionWatch, LeaseDefinition, MongoDocuments,
     ResolveError,
 };
-use crate::error::{AcquireError, InvalidRequest};
+use crate::error::{AcquireError, InvalidRequest, Unavailable};
 use crate::lease::Lease;
 use crate::level::WaitMs;
 use crate::metrics;
@@ -31,6 +34,8 @@ use crate::store::{LeaseStore, StoreError};
 use crate::view::LeaseViews;
 use acquisition::Acquisition;
 use attempt::Plan;
+pub(crate) use here::Here;
+pub use revoke::{Decision, Holding};
 use wait::Lines;
 
 /// How much longer than its wait an acquire may take to answer.
@@ -72,6 +77,10 @@ pub(crate) struct Inner {
     listener: Arc<dyn RevocationListener>,
     reaper: Reaper,
     lines: Lines,
+    /// Set when nothing is to be acquired any more.
+    closed_to_new: CancellationToken,
+    /// The leases of pods that this process holds.
+    pub(crate) here: Here,
     /// What goes on after its caller has its answer, or has gone: undoing and unbooking.
     background: TaskTracker,
     runtime: Handle,
@@ -118,6 +127,8 @@ impl LeaseService {
             resolver,
             listener,
             lines,
+            closed_to_new: CancellationToken::new(),
+            here: Here::default(),
             background: TaskTracker::new(),
             runtime: Handle::current(),
         };
@@ -142,9 +153,12 @@ impl LeaseService {
         let started = Instant::now();
         let slot_return = self.check(&request)?;
         let mut label = None;
-        let result = self
-            .acquire_labelled(&request, started, slot_return, &mut label)
-            .await;
+        let result = tokio::select! {
+            biased;
+            // Dropping the acquire gives everything back.
+            () = self.inner.closed_to_new.cancelled() => Err(AcquireError::Unavailable(Unavailable::Ending)),
+            result = self.acquire_labelled(&request, started, slot_return, &mut label) => result,
+        };
         let outcome = match &result {
             Ok(lease) if lease.is_noop() => "noop",
             Ok(_) => "success",
@@ -285,6 +299,12 @@ impl LeaseService {
     /// The definitions, and the documents behind them.
     pub fn definitions(&self) -> &DefinitionResolver {
         &self.inner.resolver
+    }
+
+    /// From now on nothing is acquired in this process; those that wait are told at once that it is ending. What is held
+    /// can still be checked and released.
+    pub fn refuse_new(&self) {
+        self.inner.closed_to_new.cancel();
     }
 
     /// Waits until everything that goes on in the background has ended: undoing of acquires that nobody waits for any

@@ -4,9 +4,11 @@
 //! (tokens read from one node and holders from a lagging one over-admit), and all times are the server's. A time-out or
 //! a dropped connection means that the outcome is unknown, never that the command failed.
 
+pub(crate) mod cleanups;
 pub(crate) mod counters;
 pub(crate) mod documents;
 pub(crate) mod holders;
+pub(crate) mod holdings;
 mod outcome;
 
 use std::future::Future;
@@ -16,7 +18,8 @@ use futures_util::TryStreamExt;
 use mongodb::action::{Aggregate, Find};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{
-    ClientOptions, CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
+    ClientOptions, CollectionOptions, IndexOptions, ReadConcern, ReadPreference, SelectionCriteria,
+    WriteConcern,
 };
 use mongodb::{Client, ClientSession, Collection, Database, IndexModel};
 use tokio::time::Instant;
@@ -156,10 +159,26 @@ impl LeaseStore {
     /// itself would leave its bookings behind.
     pub(crate) async fn create_indexes(&self) -> Result<(), StoreError> {
         let index = |keys| IndexModel::builder().keys(keys).build();
+        // Only for documents that match: a lease without a pod, and one that is never revoked, pays nothing for these.
+        let partial = |keys, only: Document| {
+            let options = IndexOptions::builder().partial_filter_expression(only);
+            IndexModel::builder()
+                .keys(keys)
+                .options(options.build())
+                .build()
+        };
         let indexes = [
             index(doc! { "state": 1, "ttlSeconds": 1, "lastSeenAt": 1 }),
             index(doc! { "levels": 1 }),
             index(doc! { "tenantId": 1 }),
+            partial(
+                doc! { "state": 1, "pod": 1 },
+                doc! { "pod": { "$exists": true } },
+            ),
+            partial(
+                doc! { "type": 1, "revocation.nextTryAt": 1 },
+                doc! { "state": documents::HolderState::Revoking },
+            ),
         ];
         let deadline = Instant::now() + OPERATION;
         self.step("create indexes", deadline, async {

@@ -7,9 +7,9 @@ use mongodb::bson::{DateTime, Document, doc};
 use serde::Serialize;
 
 use crate::level::Level;
-use crate::name::{LeaseToken, PodId};
+use crate::name::{LeaseToken, LeaseType, PodId};
 use crate::revocation::{RevocationReason, SlotReturn};
-use crate::store::documents::{CounterDoc, HolderDoc, HolderState, Standing};
+use crate::store::documents::{CounterDoc, HolderDoc, HolderState, Standing, millis_between};
 use crate::store::{LeaseStore, Read, StoreError, deadline};
 
 /// Reads holders and counters for people. Changes nothing.
@@ -97,6 +97,99 @@ pub struct HolderView {
     pub revocation_reason: Option<RevocationReason>,
     /// Since when.
     pub revoked_at: Option<String>,
+    /// How far its clean-up is.
+    pub cleanup: Option<CleanupView>,
+}
+
+/// How far the clean-up of a revoked lease is.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanupView {
+    /// What is going on.
+    pub phase: CleanupPhase,
+    /// What the operator who revoked it said.
+    pub note: Option<String>,
+    /// How often it was begun.
+    pub attempts: i64,
+    /// Seconds until it is begun again, if it waits; 0 when that time has come.
+    pub next_try_in_seconds: i64,
+    /// The pod that works on it.
+    pub claimed_by: Option<String>,
+    /// Why the last try did not succeed.
+    pub last_error: Option<String>,
+    /// Were the slots given back at once by force, whatever still ran?
+    pub forced: bool,
+}
+
+/// Where a clean-up stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CleanupPhase {
+    /// Its holder cannot be reached; it waits until that has ended or its time is over.
+    HolderEnding,
+    /// It is to be begun, or tried again.
+    Waiting,
+    /// A pod works on it.
+    Running,
+    /// It did not succeed ten times, or cannot be begun. It is tried hourly, and an operator should look.
+    Failed,
+}
+
+impl CleanupPhase {
+    /// The phase in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HolderEnding => "waits for the holder's end",
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl CleanupView {
+    fn of(holder: &HolderDoc) -> Option<Self> {
+        let revocation = holder.revocation.as_ref()?;
+        let claim = revocation.claim.as_ref();
+        let claim = claim.filter(|claim| claim.until > holder.now);
+        let next = revocation.next_try_at.unwrap_or(holder.now);
+        let millis = match holder.lease_type == LeaseType::command() {
+            true => holder.millis_to_expiry(),
+            false => millis_between(holder.now, next),
+        };
+        let out_of_reach = holder.pod.is_none() && holder.slot_return == SlotReturn::AfterCleanup;
+        Some(Self {
+            phase: if revocation.failed {
+                CleanupPhase::Failed
+            } else if claim.is_some() {
+                CleanupPhase::Running
+            } else if revocation.attempts == 0 && out_of_reach && millis > 0 {
+                CleanupPhase::HolderEnding
+            } else {
+                CleanupPhase::Waiting
+            },
+            note: revocation.note.clone(),
+            attempts: revocation.attempts,
+            next_try_in_seconds: (millis.max(0) + 999) / 1000,
+            claimed_by: claim.map(|claim| claim.by.clone()),
+            last_error: revocation.last_error.clone(),
+            forced: revocation.forced,
+        })
+    }
+}
+
+/// How many leases there are, by where they stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Being acquired.
+    pub pending: u64,
+    /// Held.
+    pub held: u64,
+    /// Being revoked, those that failed not counted.
+    pub revoking: u64,
+    /// Being revoked, their clean-up marked as failed.
+    pub failed: u64,
 }
 
 /// One counter as people see it.
@@ -158,6 +251,19 @@ impl LeaseViews {
             .holder(token, deadline())
             .await?
             .map(HolderView::from))
+    }
+
+    /// How many leases there are. Counted in the index, anew each time, so the numbers never drift.
+    pub async fn totals(&self) -> Result<Totals, StoreError> {
+        let count = async |state| self.store.count(doc! { "state": state }, deadline()).await;
+        let failed = doc! { "state": HolderState::Revoking, "revocation.failed": true };
+        let failed = self.store.count(failed, deadline()).await?;
+        Ok(Totals {
+            pending: count(HolderState::Pending).await?,
+            held: count(HolderState::Held).await?,
+            revoking: count(HolderState::Revoking).await?.saturating_sub(failed),
+            failed,
+        })
     }
 
     /// The counters that match, with what the holders say of them. Read one after the other: while leases come and go,
@@ -316,7 +422,7 @@ impl<'a> Claims<'a> {
 impl From<HolderDoc> for HolderView {
     fn from(holder: HolderDoc) -> Self {
         Self {
-            age_seconds: crate::store::documents::millis_between(holder.since(), holder.now) / 1000,
+            age_seconds: millis_between(holder.since(), holder.now) / 1000,
             expires_in_seconds: (holder.millis_to_expiry().max(0) + 999) / 1000,
             ttl_seconds: holder.ttl_millis() / 1000,
             created_at: text(holder.created_at),
@@ -331,6 +437,7 @@ impl From<HolderDoc> for HolderView {
                 .revocation
                 .as_ref()
                 .map(|revocation| text(revocation.at)),
+            cleanup: CleanupView::of(&holder),
             token: holder.token,
             lease: holder.lease,
             resource: holder.resource,

@@ -267,6 +267,13 @@ impl Acquisition<'_> {
                 .as_ref()
                 .map_or(step.cap.get().into(), |diagnosis| diagnosis.in_use),
             cap: step.cap.get(),
+            awaiting_cleanup: diagnosis
+                .as_ref()
+                .map_or(0, |diagnosis| diagnosis.awaiting_cleanup),
+            cleanup_error: diagnosis.as_ref().and_then(|diagnosis| {
+                let (tenant, error) = diagnosis.cleanup_error.as_ref()?;
+                (tenant == self.request.tenancy.tenant()).then(|| error.clone())
+            }),
             oldest: diagnosis.and_then(|diagnosis| Some(self.shown(diagnosis.oldest?))),
             waited: self.started.elapsed(),
         }

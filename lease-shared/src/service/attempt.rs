@@ -13,7 +13,7 @@ use crate::funnel::Funnel;
 use crate::lease::Lease;
 use crate::name::{LeaseToken, LeaseType, PodId};
 use crate::request::LeaseRequest;
-use crate::revocation::SlotReturn;
+use crate::revocation::{Revocation, RevocationReason, SlotReturn};
 use crate::scope::Tenancy;
 use crate::store::counters::Booking;
 use crate::store::holders::NewHolder;
@@ -56,6 +56,24 @@ impl Plan {
             pod_bound: request.pod_bound,
             payload: request.payload.clone(),
         }
+    }
+
+    /// What a handler would get of a lease under this plan; nothing without a pod.
+    pub(crate) fn revocation(
+        &self,
+        token: &LeaseToken,
+        reason: RevocationReason,
+    ) -> Option<Revocation> {
+        Some(Revocation {
+            pod: Some(self.pod.clone()?),
+            token: token.clone(),
+            lease_type: self.lease_type.clone(),
+            reason,
+            tenancy: self.tenancy.clone(),
+            holder_ref: self.holder_ref.clone(),
+            pod_bound: self.pod_bound,
+            payload: self.payload.clone(),
+        })
     }
 
     /// How many slots the counter of this step has.

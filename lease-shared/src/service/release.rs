@@ -114,6 +114,11 @@ impl Inner {
             self.slots_back(token, keys, label);
             return Ok(Release::AlreadyReleased);
         }
+        // Another exclusive lease without a pod is cleaned up once its holder has ended, which is now.
+        let confirm = || store.confirm_end(&token, deadline);
+        if until_known(deadline, confirm).await?.value {
+            return Ok(Release::AlreadyReleased);
+        }
         // A document that is still there is being revoked, and its slots are the revocation's to return. If there is
         // none, an earlier sending of ours may have removed it without our knowing, and nobody else will unbook it soon.
         let gone = store.holder(&token, deadline).await?.is_none();

@@ -87,11 +87,31 @@ pub(crate) struct HolderDoc {
     pub(crate) now: DateTime,
 }
 
-/// Why and since when a lease is being revoked.
+/// Why and since when a lease is being revoked, and how far its clean-up is.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RevocationDoc {
     pub(crate) reason: RevocationReason,
     pub(crate) at: DateTime,
+    /// What the operator said.
+    pub(crate) note: Option<String>,
+    /// How often the clean-up was begun.
+    #[serde(default)]
+    pub(crate) attempts: i64,
+    pub(crate) next_try_at: Option<DateTime>,
+    pub(crate) claim: Option<ClaimDoc>,
+    pub(crate) last_error: Option<String>,
+    #[serde(default)]
+    pub(crate) failed: bool,
+    #[serde(default)]
+    pub(crate) forced: bool,
+}
+
+/// Who is cleaning up, and until when nobody else may.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ClaimDoc {
+    pub(crate) by: String,
+    pub(crate) until: DateTime,
 }
 
 impl HolderDoc {

@@ -19,6 +19,9 @@ use crate::name::{LeaseName, LeaseToken, LeaseType, PodId, Resource};
 use crate::revocation::RevocationReason;
 use crate::scope::Tenancy;
 
+/// How many times to live one query looks for.
+const BRANCHES: usize = 100;
+
 /// What a new holder says of itself.
 #[derive(Debug)]
 pub(crate) struct NewHolder<'a> {
@@ -177,8 +180,8 @@ impl LeaseStore {
             .await
     }
 
-    /// HELD becomes REVOKING if the condition of the reason still holds: the door into revocation. From here on a check
-    /// says lost. Nothing: the holder was touched, released or revoked since it was listed.
+    /// HELD becomes REVOKING if it is still expired. Nothing: the holder was touched, released or revoked since it was
+    /// listed.
     pub(crate) async fn revoke_idle(
         &self,
         token: &LeaseToken,
@@ -186,23 +189,71 @@ impl LeaseStore {
     ) -> Result<Option<HolderDoc>, StoreError> {
         let mut filter = expired(HolderState::Held);
         filter.insert("_id", token.as_str());
-        self.revoke(filter, RevocationReason::Idle, deadline).await
+        self.revoke(filter, RevocationReason::Idle, None, deadline)
+            .await
     }
 
-    async fn revoke(
+    /// HELD becomes REVOKING because somebody decided so, if it is still what they decided about.
+    pub(crate) async fn revoke_decided(
+        &self,
+        token: &LeaseToken,
+        decision: &Decision,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let mut filter = decision.filter(token);
+        filter.insert("state", HolderState::Held);
+        let note = decision.note.as_deref();
+        self.revoke(filter, RevocationReason::Revoke, note, deadline)
+            .await
+    }
+
+    /// The door into REVOKING. From here on a check says lost.
+    ///
+    /// The clean-up is due at once, but for an exclusive lease without a pod: nobody can reach its holder, which learns
+    /// of this at its next check. So what it does is taken to go on until it says that it has ended, or its time is over.
+    pub(super) async fn revoke(
         &self,
         filter: Document,
         reason: RevocationReason,
+        note: Option<&str>,
         deadline: Instant,
     ) -> Result<Option<HolderDoc>, StoreError> {
-        let step = "revoke holder";
+        let ttl_millis =
+            doc! { "$multiply": [1000, { "$min": ["$ttlSeconds", i64::from(TtlSeconds::MAX)] }] };
+        let out_of_reach = doc! { "$and": [
+            { "$eq": [{ "$type": "$pod" }, "missing"] },
+            { "$eq": ["$slotReturn", SlotReturn::AfterCleanup.as_str()] },
+        ] };
+        let its_end = doc! { "$max": ["$$NOW", { "$add": ["$lastSeenAt", ttl_millis] }] };
+        let mut revocation = doc! {
+            "reason": reason.as_str(),
+            "at": "$$NOW",
+            "attempts": { "$literal": 0_i64 },
+            "nextTryAt": { "$cond": [out_of_reach, its_end, "$$NOW"] },
+        };
+        if let Some(note) = note {
+            revocation.insert("note", doc! { "$literal": note });
+        }
+        let update = doc! { "$set": { "state": HolderState::Revoking, "revocation": revocation } };
+        self.find_and_update("revoke holder", filter, update, deadline)
+            .await?
+            .map(|holder| readable("revoke holder", holder))
+            .transpose()
+    }
+
+    /// Changes one holder that is being revoked from then on at the latest, and gives it as it then is, its clock that of
+    /// the revocation.
+    pub(super) async fn find_and_update(
+        &self,
+        step: &'static str,
+        filter: Document,
+        update: Document,
+        deadline: Instant,
+    ) -> Result<Option<Document>, StoreError> {
         let command = doc! {
             "findAndModify": HOLDERS,
             "query": filter,
-            "update": [{ "$set": {
-                "state": HolderState::Revoking,
-                "revocation": { "reason": reason.as_str(), "at": "$$NOW", "attempts": { "$literal": 0 }, "nextTryAt": "$$NOW" },
-            } }],
+            "update": [update],
             "new": true,
             "writeConcern": Acknowledge::Majority.write_concern(),
             "maxTimeMS": MAX_TIME.as_millis() as i64,
@@ -211,14 +262,11 @@ impl LeaseStore {
         let Some(Bson::Document(mut holder)) = reply.remove("value") else {
             return Ok(None);
         };
-        if let Ok(revocation) = holder.get_document("revocation")
-            && let Some(at) = revocation.get("at")
-        {
-            let at = at.clone();
-            holder.insert("now", at);
-        }
-        let holder = deserialize_from_document(holder)
-            .map_err(|error| StoreError::malformed(step, error))?;
+        let revoked_at = holder
+            .get_document("revocation")
+            .ok()
+            .and_then(|revocation| revocation.get("at").cloned());
+        holder.insert("now", revoked_at);
         Ok(Some(holder))
     }
 
@@ -251,7 +299,7 @@ impl LeaseStore {
     }
 
     /// One conditional find-and-delete. The keys are given even if a booking of them never happened.
-    async fn remove(
+    pub(super) async fn remove(
         &self,
         step: &'static str,
         filter: Document,
@@ -294,19 +342,24 @@ impl LeaseStore {
         if ttls.is_empty() {
             return Ok(Vec::new());
         }
-        let mut filter = expired_by_ttl(state, &ttls);
-        if state == HolderState::Revoking {
-            filter.insert("type", LeaseType::command().as_str());
-        }
-        let found: Vec<Document> = self
-            .step("find expired holders", deadline, async {
+        let mut found: Vec<Document> = Vec::new();
+        // Anybody who may write a definition may choose a time to live, so there can be thousands.
+        for ttls in ttls.chunks(BRANCHES) {
+            let mut filter = expired_by_ttl(state, ttls);
+            if state == HolderState::Revoking {
+                filter.insert("type", LeaseType::command().as_str());
+            }
+            let left = limit - found.len() as i64;
+            let more = self.step("find expired holders", deadline, async {
                 let holders = self.holders(&Read::Latest);
-                let find = holders.find(filter);
-                Read::Latest
-                    .find(find.projection(doc! { "_id": 1 }).limit(limit))
-                    .await
-            })
-            .await?;
+                let find = holders.find(filter).projection(doc! { "_id": 1 });
+                Read::Latest.find(find.limit(left)).await
+            });
+            found.extend(more.await?);
+            if found.len() as i64 >= limit {
+                break;
+            }
+        }
         Ok(found
             .iter()
             .filter_map(|holder| LeaseToken::new(holder.get_str("_id").ok()?).ok())
@@ -327,6 +380,19 @@ impl LeaseStore {
             .next()
             .map(|holder| holder.map_err(|broken| StoreError::malformed("read holders", broken)))
             .transpose()
+    }
+
+    /// How many holders match.
+    pub(crate) async fn count(
+        &self,
+        filter: Document,
+        deadline: Instant,
+    ) -> Result<u64, StoreError> {
+        self.step("count holders", deadline, async {
+            let holders = self.holders(&Read::Latest);
+            Ok(holders.count_documents(filter).max_time(MAX_TIME).await?)
+        })
+        .await
     }
 
     /// The holders that match, with the server's clock. Those that cannot be read are given as what is wrong.
@@ -395,14 +461,14 @@ impl LeaseStore {
             .await
     }
 
-    /// The HELD holders that say they book this counter.
+    /// The HELD holders that say they book one of these counters.
     pub(crate) async fn claims_on(
         &self,
-        key: &str,
+        keys: &[&str],
         session: &mut ClientSession,
         deadline: Instant,
     ) -> Result<HashMap<String, Claim>, StoreError> {
-        let filter = doc! { "levels": key, "state": HolderState::Held };
+        let filter = doc! { "levels": { "$in": keys }, "state": HolderState::Held };
         self.read_claims("look for unbooked holders", filter, session, deadline)
             .await
     }
@@ -443,6 +509,34 @@ impl LeaseStore {
             .map(str::to_owned)
             .collect())
     }
+}
+
+/// An operator's decision to end a lease, and what it was about: a lease that is another's by now is left alone.
+#[derive(Debug, Clone, Default)]
+pub struct Decision {
+    /// Only if it is of this tenant.
+    pub tenant: Option<String>,
+    /// Only if it is held by this pod.
+    pub pod: Option<PodId>,
+    /// Why, for others to read.
+    pub note: Option<String>,
+}
+
+impl Decision {
+    pub(super) fn filter(&self, token: &LeaseToken) -> Document {
+        let mut filter = doc! { "_id": token.as_str() };
+        if let Some(tenant) = &self.tenant {
+            filter.insert("tenantId", tenant);
+        }
+        if let Some(pod) = &self.pod {
+            filter.insert("pod", pod.as_str());
+        }
+        filter
+    }
+}
+
+pub(super) fn readable(step: &'static str, holder: Document) -> Result<HolderDoc, StoreError> {
+    deserialize_from_document(holder).map_err(|error| StoreError::malformed(step, error))
 }
 
 /// A holder that nobody has revoked.

@@ -1,0 +1,251 @@
+//! Clean-ups: what is left to do for leases that were revoked, driven to its end by whichever process has the handlers.
+//!
+//! The state is in the REVOKING document, so a process that dies over a clean-up loses nothing: its claim runs out, and
+//! another goes on. Not done here: choosing where a handler runs, and running it.
+
+use std::time::Duration;
+
+use mongodb::Database;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::name::{LeaseToken, LeaseType, PodId};
+use crate::reaper::chain;
+use crate::revocation::Revocation;
+use crate::service::wait::Lines;
+pub use crate::store::cleanups::Due;
+use crate::store::cleanups::{CLAIM, FailedTry};
+use crate::store::{LeaseStore, StoreError, deadline, until_known};
+
+/// After this many tries that did not succeed, a clean-up is marked as failed, for an operator to look at.
+const TRIES: i64 = 10;
+/// How long it then waits between tries.
+const WHEN_FAILED: Duration = Duration::from_secs(3600);
+/// The longest pause before that; the first is a second.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How much of an error is kept.
+const ERROR_LENGTH: usize = 500;
+
+/// The clean-ups of one database.
+#[derive(Debug, Clone)]
+pub struct Cleanups {
+    store: LeaseStore,
+    lines: Lines,
+}
+
+/// A clean-up that this process may run, and nobody else for a minute.
+#[derive(Debug)]
+pub struct Cleanup {
+    /// What is to be cleaned up.
+    pub revocation: Revocation,
+    /// How often it was begun, this time included.
+    pub attempts: u32,
+    /// Until when this process may work on it.
+    pub claimed_until: Instant,
+    /// The counters whose slots come back with its end.
+    levels: Vec<String>,
+    claim: String,
+    store: LeaseStore,
+    lines: Lines,
+}
+
+/// What became of a try that did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextTry {
+    /// When it is tried again.
+    pub after: Duration,
+    /// Is it marked as failed?
+    pub failed: bool,
+}
+
+/// How long to wait after that many tries: from a second to ten minutes, then an hour.
+fn next_try(attempts: i64) -> NextTry {
+    if attempts >= TRIES {
+        return NextTry {
+            after: WHEN_FAILED,
+            failed: true,
+        };
+    }
+    let step = (attempts - 1).clamp(0, TRIES - 2) as f64 / (TRIES - 2) as f64;
+    NextTry {
+        after: Duration::from_secs_f64(LONGEST.as_secs_f64().powf(step)),
+        failed: false,
+    }
+}
+
+impl Cleanups {
+    /// The clean-ups of a database, without a service.
+    pub fn new(database: Database) -> Self {
+        Self::of(LeaseStore::new(database), Lines::default())
+    }
+
+    pub(crate) fn of(store: LeaseStore, lines: Lines) -> Self {
+        Self { store, lines }
+    }
+
+    /// Up to `limit` clean-ups of each of these types that are due and that nobody works on.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn due(&self, types: &[LeaseType], limit: i64) -> Result<Vec<Due>, StoreError> {
+        let mut due = Vec::new();
+        for lease_type in self.store.types_in_revocation(deadline()).await? {
+            if types.contains(&lease_type) {
+                let tokens = self.store.due(&lease_type, limit, deadline()).await?;
+                due.extend(tokens.into_iter().map(|token| Due {
+                    token,
+                    lease_type: lease_type.clone(),
+                }));
+            }
+        }
+        Ok(due)
+    }
+
+    /// Takes the right to clean up, for a minute. Nothing: it is not due, another works on it, or it is done.
+    ///
+    /// A document that cannot be read is noted as failed, for an operator to look at, and is nothing as well.
+    ///
+    /// # Errors
+    /// The store cannot be asked. Should it have been claimed nonetheless, it is free again in a minute.
+    pub async fn claim(
+        &self,
+        token: &LeaseToken,
+        by: &PodId,
+    ) -> Result<Option<Cleanup>, StoreError> {
+        let claim = Uuid::new_v4().simple().to_string();
+        let sent = Instant::now();
+        let Some(claimed) = self.store.claim(token, &claim, by, deadline()).await? else {
+            return Ok(None);
+        };
+        let problem = match claimed.holder {
+            Ok(holder) => {
+                let levels = holder.levels.clone();
+                match Revocation::of(holder) {
+                    Ok(revocation) => {
+                        return Ok(Some(Cleanup {
+                            revocation,
+                            attempts: u32::try_from(claimed.attempts).unwrap_or(u32::MAX),
+                            claimed_until: sent + CLAIM,
+                            levels,
+                            claim,
+                            store: self.store.clone(),
+                            lines: self.lines.clone(),
+                        }));
+                    }
+                    Err(problem) => problem,
+                }
+            }
+            Err(error) => chain(&error),
+        };
+        tracing::error!(lease.token = %token, problem, "a revoked holder cannot be read; its clean-up waits for an operator");
+        let parked = FailedTry {
+            error: &problem,
+            pause: WHEN_FAILED,
+            failed: true,
+            by_pod: false,
+        };
+        self.store
+            .try_again(token, &claim, &parked, deadline())
+            .await?;
+        Ok(None)
+    }
+
+    /// Tries a clean-up again now. False: it is under way, or there is none.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn retry(&self, token: &LeaseToken) -> Result<bool, StoreError> {
+        let deadline = deadline();
+        let retry = || self.store.retry(token, deadline);
+        Ok(until_known(deadline, retry).await?.value)
+    }
+
+    /// Gives a clean-up up: the lease is gone and its slots come back, whatever still runs. False: there is none.
+    ///
+    /// # Errors
+    /// The store cannot be asked; its slots may come back nonetheless.
+    pub async fn abandon(&self, token: &LeaseToken) -> Result<bool, StoreError> {
+        let deadline = deadline();
+        let abandon = || self.store.abandon(token, deadline);
+        let Some(keys) = until_known(deadline, abandon).await?.value else {
+            return Ok(false);
+        };
+        let unbook = || self.store.unbook(token, &keys, deadline);
+        until_known(deadline, unbook).await?;
+        self.lines.call(&keys);
+        Ok(true)
+    }
+
+    /// The pods that clean-ups wait for: they were alive when they were asked, and did not do it.
+    pub async fn waited_for(&self) -> Result<Vec<PodId>, StoreError> {
+        self.store.waited_for(deadline()).await
+    }
+
+    /// Makes what waits for a pod due now, for the pod is dead.
+    pub async fn stop_waiting_for(&self, pod: &PodId) -> Result<(), StoreError> {
+        self.store.stop_waiting_for(pod, deadline()).await
+    }
+}
+
+impl Cleanup {
+    /// The clean-up is done: the lease's document goes, and its slots come back.
+    ///
+    /// False: the claim had run out and another works on it, or an operator gave it up.
+    ///
+    /// # Errors
+    /// It is not known whether that was written. If it was not, the clean-up is run again.
+    pub async fn finish(self) -> Result<bool, StoreError> {
+        let token = &self.revocation.token;
+        let deadline = deadline();
+        let finish = || self.store.finish(token, &self.claim, deadline);
+        let finished = until_known(deadline, finish).await?;
+        // Not found although it was sent before: that sending may have removed it, and nobody else will unbook it soon.
+        let ours = finished.value.is_some()
+            || (finished.sent_before && self.store.holder(token, deadline).await?.is_none());
+        if ours {
+            let unbook = || self.store.unbook(token, &self.levels, deadline);
+            until_known(deadline, unbook).await?;
+            self.lines.call(&self.levels);
+        }
+        Ok(ours)
+    }
+
+    /// It did not succeed, for this reason, and is tried again later. `by_pod`: the living pod of the holder was asked
+    /// to do it and did not, so it is tried at once when that pod dies.
+    ///
+    /// # Errors
+    /// That could not be written. It is tried again when the claim has run out.
+    pub async fn failed(self, error: &str, by_pod: bool) -> Result<NextTry, StoreError> {
+        let next = next_try(self.attempts.into());
+        let failed = FailedTry {
+            error: &error.chars().take(ERROR_LENGTH).collect::<String>(),
+            pause: next.after.mul_f64(0.75 + fastrand::f64() / 2.0),
+            failed: next.failed,
+            by_pod,
+        };
+        let deadline = deadline();
+        let note = || {
+            self.store
+                .try_again(&self.revocation.token, &self.claim, &failed, deadline)
+        };
+        until_known(deadline, note).await?;
+        Ok(NextTry {
+            after: failed.pause,
+            ..next
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_from_a_second_to_ten_minutes_and_after_ten_tries_it_is_hourly() {
+        let seconds: Vec<_> = (1..=11)
+            .map(|tries| next_try(tries).after.as_secs())
+            .collect();
+        assert_eq!(seconds, [1, 2, 4, 11, 24, 54, 121, 269, 600, 3600, 3600]);
+        assert!(!next_try(9).failed && next_try(10).failed);
+    }
+}

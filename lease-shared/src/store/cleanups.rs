@@ -1,0 +1,289 @@
+//! REVOKING documents on their way to the end: which are due, who works on one, and how it went.
+//!
+//! A *claim* is the right to run the clean-up, for a minute, held by whoever wrote it last. It is in the filter of what
+//! ends the clean-up, so one whose claim ran out and was taken over ends nothing.
+
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, doc};
+use tokio::time::Instant;
+
+use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn};
+use super::holders::{Decision, readable};
+use super::outcome::StoreError;
+use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
+use crate::name::{LeaseToken, LeaseType, PodId};
+
+/// How long a claim keeps others away. Longer than any one try of a clean-up may take.
+pub(crate) const CLAIM: Duration = Duration::from_secs(60);
+
+/// A REVOKING document whose clean-up may be begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The lease.
+    pub token: LeaseToken,
+    /// Which handler it needs.
+    pub lease_type: LeaseType,
+}
+
+/// A claimed document: to be read as a holder, or broken.
+pub(crate) struct Claimed {
+    pub(crate) holder: Result<HolderDoc, StoreError>,
+    /// How often its clean-up was begun, this time included.
+    pub(crate) attempts: i64,
+}
+
+/// What is written of a try that did not succeed.
+pub(crate) struct FailedTry<'a> {
+    pub(crate) error: &'a str,
+    pub(crate) pause: Duration,
+    /// Is it for an operator to look at?
+    pub(crate) failed: bool,
+    /// Is it the living pod of the holder that did not do it?
+    pub(crate) by_pod: bool,
+}
+
+impl LeaseStore {
+    /// Up to `limit` due documents of one type, those that wait the longest first. Index keys are examined in proportion
+    /// to what is given.
+    pub(crate) async fn due(
+        &self,
+        lease_type: &LeaseType,
+        limit: i64,
+        deadline: Instant,
+    ) -> Result<Vec<LeaseToken>, StoreError> {
+        let filter = due(doc! { "type": lease_type.as_str() });
+        let found = self
+            .step("find due clean-ups", deadline, async {
+                let holders = self.holders(&Read::Latest);
+                let find = holders.find(filter).projection(doc! { "_id": 1 });
+                let find = find.sort(doc! { "revocation.nextTryAt": 1 }).limit(limit);
+                Read::Latest.find(find).await
+            })
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(|holder| LeaseToken::new(holder.get_str("_id").ok()?).ok())
+            .collect())
+    }
+
+    /// Takes the right to clean up, if it is due and nobody has it. Counts as a try, so that a clean-up that kills its
+    /// process does not go on for ever unseen.
+    pub(crate) async fn claim(
+        &self,
+        token: &LeaseToken,
+        claim: &str,
+        by: &PodId,
+        deadline: Instant,
+    ) -> Result<Option<Claimed>, StoreError> {
+        let step = "claim a clean-up";
+        let filter = due(doc! { "_id": token.as_str() });
+        let until = doc! { "$add": ["$$NOW", CLAIM.as_millis() as i64] };
+        let begun = doc! { "$add": [{ "$ifNull": ["$revocation.attempts", 0_i64] }, 1_i64] };
+        let update = doc! { "$set": {
+            "revocation.claim": { "id": claim, "by": { "$literal": by.as_str() }, "until": &until },
+            "revocation.nextTryAt": until,
+            "revocation.attempts": begun,
+        } };
+        let claimed = self.find_and_update(step, filter, update, deadline).await?;
+        Ok(claimed.map(|holder| {
+            let revocation = holder.get_document("revocation").ok();
+            let attempts = revocation.and_then(|revocation| revocation.get("attempts"));
+            Claimed {
+                attempts: super::counters::number(attempts),
+                holder: readable(step, holder),
+            }
+        }))
+    }
+
+    /// The clean-up is done: removes the document, if the claim is still the one it was done under, and gives the keys
+    /// to unbook.
+    pub(crate) async fn finish(
+        &self,
+        token: &LeaseToken,
+        claim: &str,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let filter = claimed(token, claim);
+        self.remove("finish revocation", filter, Acknowledge::Majority, deadline)
+            .await
+    }
+
+    /// The clean-up did not succeed: says why and when it is tried again, and lets go of the claim.
+    pub(crate) async fn try_again(
+        &self,
+        token: &LeaseToken,
+        claim: &str,
+        failed: &FailedTry<'_>,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let pause = i64::try_from(failed.pause.as_millis()).unwrap_or(i64::MAX);
+        let update = vec![
+            doc! { "$set": {
+                "revocation.nextTryAt": { "$add": ["$$NOW", pause] },
+                "revocation.lastError": { "$literal": failed.error },
+                "revocation.failed": failed.failed,
+                "revocation.waitsForPod": failed.by_pod,
+            } },
+            doc! { "$unset": "revocation.claim" },
+        ];
+        self.change(
+            "note a failed clean-up",
+            claimed(token, claim),
+            update,
+            deadline,
+        )
+        .await
+    }
+
+    /// The holder says that what it did has ended, so its clean-up need not wait for its time to be over.
+    pub(crate) async fn confirm_end(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let mut filter = unclaimed(doc! { "_id": token.as_str() });
+        filter.extend(doc! {
+            "pod": { "$exists": false },
+            "slotReturn": SlotReturn::AfterCleanup.as_str(),
+        });
+        let now = doc! { "$min": ["$revocation.nextTryAt", "$$NOW"] };
+        let update = vec![doc! { "$set": { "revocation.nextTryAt": now } }];
+        self.change("confirm the end", filter, update, deadline)
+            .await
+    }
+
+    /// An operator wants the clean-up to be tried now, as if for the first time.
+    pub(crate) async fn retry(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let update = vec![doc! { "$set": {
+            "revocation.nextTryAt": "$$NOW",
+            "revocation.failed": false,
+            "revocation.attempts": 0_i64,
+        } }];
+        let filter = unclaimed(doc! { "_id": token.as_str() });
+        self.change("retry a clean-up", filter, update, deadline)
+            .await
+    }
+
+    /// An operator gives the clean-up up: removes the document, whoever works on it, and gives the keys to unbook.
+    pub(crate) async fn abandon(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let filter = doc! { "_id": token.as_str(), "state": HolderState::Revoking };
+        self.remove(
+            "abandon a clean-up",
+            filter,
+            Acknowledge::Majority,
+            deadline,
+        )
+        .await
+    }
+
+    /// HELD or REVOKING becomes REVOKING with its slot to be returned at once, whatever still runs. Gives the holder; the
+    /// caller unbooks it.
+    pub(crate) async fn force(
+        &self,
+        token: &LeaseToken,
+        decision: &Decision,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let step = "force a revocation";
+        let mut filter = decision.filter(token);
+        filter.insert(
+            "state",
+            doc! { "$in": [HolderState::Held, HolderState::Revoking] },
+        );
+        let was = |field: &str, otherwise: Bson| {
+            doc! { "$ifNull": [format!("$revocation.{field}"), otherwise] }
+        };
+        let mut revocation = doc! {
+            "reason": was("reason", "revoke".into()),
+            "at": was("at", "$$NOW".into()),
+            "attempts": was("attempts", doc! { "$literal": 0_i64 }.into()),
+            "nextTryAt": was("nextTryAt", "$$NOW".into()),
+            "forced": true,
+        };
+        if let Some(note) = &decision.note {
+            revocation.insert("note", doc! { "$literal": note });
+        }
+        let update = doc! { "$set": {
+            "state": HolderState::Revoking,
+            "slotReturn": SlotReturn::AtOnce.as_str(),
+            "revocation": { "$mergeObjects": ["$revocation", revocation] },
+        } };
+        let forced = self.find_and_update(step, filter, update, deadline).await?;
+        forced.map(|holder| readable(step, holder)).transpose()
+    }
+
+    /// The types of everything that is being revoked.
+    pub(crate) async fn types_in_revocation(
+        &self,
+        deadline: Instant,
+    ) -> Result<Vec<LeaseType>, StoreError> {
+        let found = self
+            .step("list types in revocation", deadline, async {
+                let holders = self.holders(&Read::Latest);
+                let types = holders.distinct("type", doc! { "state": HolderState::Revoking });
+                Ok(types.max_time(MAX_TIME).await?)
+            })
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(|name| LeaseType::new(name.as_str()?).ok())
+            .collect())
+    }
+
+    async fn change(
+        &self,
+        step: &'static str,
+        filter: Document,
+        update: Vec<Document>,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let statement = doc! { "q": filter, "u": update };
+        let sent = self.update(
+            step,
+            deadline,
+            HOLDERS,
+            vec![statement],
+            Acknowledge::Majority,
+        );
+        Ok(sent.await?.get_i32("n").unwrap_or(0) == 1)
+    }
+}
+
+/// REVOKING, and its next try is due. A claim moves the next try to its own end, so this also says that nobody has it.
+/// What is no date sorts before all dates: a broken document is due, and so comes to light.
+fn due(mut filter: Document) -> Document {
+    filter.extend(doc! {
+        "state": HolderState::Revoking,
+        "$expr": { "$lte": ["$revocation.nextTryAt", "$$NOW"] },
+    });
+    filter
+}
+
+/// REVOKING, and nobody is at work on it.
+pub(super) fn unclaimed(mut filter: Document) -> Document {
+    filter.extend(doc! {
+        "state": HolderState::Revoking,
+        "$or": [
+            { "revocation.claim": { "$exists": false } },
+            { "$expr": { "$lte": ["$revocation.claim.until", "$$NOW"] } },
+        ],
+    });
+    filter
+}
+
+fn claimed(token: &LeaseToken, claim: &str) -> Document {
+    doc! {
+        "_id": token.as_str(),
+        "state": HolderState::Revoking,
+        "revocation.claim.id": claim,
+    }
+}
