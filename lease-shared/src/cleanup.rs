@@ -15,6 +15,7 @@ use crate::revocation::Revocation;
 use crate::service::wait::Lines;
 pub use crate::store::cleanups::Due;
 use crate::store::cleanups::{CLAIM, FailedTry};
+use crate::store::documents::{HolderState, millis_between};
 use crate::store::{LeaseStore, StoreError, deadline, until_known};
 
 /// After this many tries that did not succeed, a clean-up is marked as failed, for an operator to look at.
@@ -150,6 +151,44 @@ impl Cleanups {
         Ok(None)
     }
 
+    /// What is to be cleaned up under another process's claim, and for how long that claim still lasts. Nothing: it has
+    /// run out, another has it by now, or the clean-up is done.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn under_claim(
+        &self,
+        token: &LeaseToken,
+        claim: &str,
+    ) -> Result<Option<(Revocation, Duration)>, StoreError> {
+        let Some(holder) = self
+            .store
+            .holder_under_claim(token, claim, deadline())
+            .await?
+        else {
+            return Ok(None);
+        };
+        let claim = holder
+            .revocation
+            .as_ref()
+            .and_then(|revocation| revocation.claim.as_ref());
+        let left = claim.map_or(0, |claim| millis_between(holder.now, claim.until));
+        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+        match Revocation::of(holder) {
+            Ok(revocation) => Ok(Some((revocation, left))),
+            Err(problem) => Err(StoreError::malformed("read a claimed clean-up", problem)),
+        }
+    }
+
+    /// Is the lease still being revoked?
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn is_open(&self, token: &LeaseToken) -> Result<bool, StoreError> {
+        let holder = self.store.holder(token, deadline()).await?;
+        Ok(holder.is_some_and(|holder| holder.state == HolderState::Revoking))
+    }
+
     /// Tries a clean-up again now. False: it is under way, or there is none.
     ///
     /// # Errors
@@ -188,6 +227,29 @@ impl Cleanups {
 }
 
 impl Cleanup {
+    /// The claim, for another process to work under.
+    pub fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    /// Makes the claim last for another minute. False: it had run out and another works on it, so this process must not.
+    ///
+    /// # Errors
+    /// It is not known whether it was renewed.
+    pub async fn renew(&mut self) -> Result<bool, StoreError> {
+        let sent = Instant::now();
+        let deadline = deadline();
+        let renew = || {
+            self.store
+                .renew_claim(&self.revocation.token, &self.claim, deadline)
+        };
+        let renewed = until_known(deadline, renew).await?.value;
+        if renewed {
+            self.claimed_until = sent + CLAIM;
+        }
+        Ok(renewed)
+    }
+
     /// The clean-up is done: the lease's document goes, and its slots come back.
     ///
     /// False: the claim had run out and another works on it, or an operator gave it up.

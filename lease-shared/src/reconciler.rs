@@ -135,7 +135,10 @@ impl Reconciler {
                 match counter {
                     Ok(counter) => counters.push(counter),
                     Err(raw) => report.drift.push(Drift {
-                        counter: raw.get("_id").map(ToString::to_string).unwrap_or_default(),
+                        counter: match raw.get_str("_id") {
+                            Ok(key) => key.to_owned(),
+                            Err(_) => raw.get("_id").map(ToString::to_string).unwrap_or_default(),
+                        },
                         problem: "the document is not a counter; look at it by hand".to_owned(),
                     }),
                 }
@@ -150,6 +153,7 @@ impl Reconciler {
                 self.find_unbooked(&key, &mut session, &mut report).await?;
             }
         }
+        report.drift.sort_by(|a, b| a.counter.cmp(&b.counter));
         Ok(report)
     }
 

@@ -96,6 +96,42 @@ impl LeaseStore {
         }))
     }
 
+    /// The same right for another minute, if nobody else has it by now.
+    pub(crate) async fn renew_claim(
+        &self,
+        token: &LeaseToken,
+        claim: &str,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let until = doc! { "$add": ["$$NOW", CLAIM.as_millis() as i64] };
+        let update = vec![doc! { "$set": {
+            "revocation.claim.until": &until,
+            "revocation.nextTryAt": until,
+        } }];
+        self.change("renew a claim", claimed(token, claim), update, deadline)
+            .await
+    }
+
+    /// The document, if this claim on it has not run out.
+    pub(crate) async fn holder_under_claim(
+        &self,
+        token: &LeaseToken,
+        claim: &str,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let step = "look at a claim";
+        let mut filter = claimed(token, claim);
+        filter.insert(
+            "$expr",
+            doc! { "$gt": ["$revocation.claim.until", "$$NOW"] },
+        );
+        let found = self.holders_matching(filter, deadline).await?;
+        let readable = |holder: Result<_, _>| {
+            holder.map_err(|broken: String| StoreError::malformed(step, broken))
+        };
+        found.into_iter().next().map(readable).transpose()
+    }
+
     /// The clean-up is done: removes the document, if the claim is still the one it was done under, and gives the keys
     /// to unbook.
     pub(crate) async fn finish(
