@@ -1,3 +1,4 @@
-//! The parts of the command line that stand on their own.
+//! What the `lease` and `brain` binaries are made of.
 
+pub mod cluster;
 pub mod supervise;

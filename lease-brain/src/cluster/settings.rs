@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use humantime::format_duration;
+use reqwest::Url;
+
+/// How a pod shows itself to the others, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodSettings {
+    /// The cluster it belongs to. Node names are unique within one.
+    pub cluster_id: String,
+    /// The name that it keeps when it is started again.
+    pub node_name: String,
+    /// The URL at which the other pods reach it.
+    pub endpoint: String,
+    /// Whatever its operators want to see with it.
+    pub labels: BTreeMap<String, String>,
+    /// How often it says that it is there. Too small, and a large cluster writes of nothing else.
+    pub heartbeat: Duration,
+    /// After how long a silence the others take it for dead. Too small, and a pod that is merely slow loses its leases.
+    pub stale: Duration,
+}
+
+/// A setting that cannot work, with the cure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} {value:?} {cure}")]
+pub struct InvalidPodSettings {
+    /// Which one, for example `stale`.
+    pub setting: &'static str,
+    /// What it was set to, cut to 140 characters.
+    pub value: String,
+    /// What to set it to instead.
+    pub cure: String,
+}
+
+impl InvalidPodSettings {
+    fn new(setting: &'static str, value: &str, cure: impl Into<String>) -> Self {
+        Self {
+            setting,
+            value: value.chars().take(140).collect(),
+            cure: cure.into(),
+        }
+    }
+
+    fn duration(setting: &'static str, value: Duration, cure: impl Into<String>) -> Self {
+        Self::new(setting, &format_duration(value).to_string(), cure)
+    }
+}
+
+/// More often than this, heartbeats are load and nothing else.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// After how long a row is removed by whoever comes by. No pod may promise to be silent for longer.
+pub(super) const KEPT: Duration = Duration::from_secs(3600);
+
+impl PodSettings {
+    /// The same settings, if they can work.
+    ///
+    /// # Errors
+    /// The first that cannot.
+    pub fn checked(self) -> Result<Self, InvalidPodSettings> {
+        check_name("cluster-id", &self.cluster_id)?;
+        check_name("node-name", &self.node_name)?;
+        check_endpoint("endpoint", &self.endpoint)?;
+        for (label, value) in &self.labels {
+            check_name("label", label)?;
+            if !value.is_empty() {
+                check_name("value of a label", value)?;
+            }
+        }
+        self.check_durations()?;
+        Ok(self)
+    }
+
+    fn check_durations(&self) -> Result<(), InvalidPodSettings> {
+        let Self {
+            heartbeat, stale, ..
+        } = *self;
+        if heartbeat < SHORTEST_HEARTBEAT {
+            let cure = format!(
+                "must be at least {}; 10s is usual",
+                format_duration(SHORTEST_HEARTBEAT)
+            );
+            return Err(InvalidPodSettings::duration("heartbeat", heartbeat, cure));
+        }
+        let fewest = heartbeat.saturating_mul(3);
+        if stale < fewest {
+            let cure = format!(
+                "must be at least three heartbeats of {}, so {} or more: one lost heartbeat is no death",
+                format_duration(heartbeat),
+                format_duration(fewest)
+            );
+            return Err(InvalidPodSettings::duration("stale", stale, cure));
+        }
+        if stale > KEPT {
+            let cure = "must be at most 1h: a pod that was silent for so long is forgotten";
+            return Err(InvalidPodSettings::duration("stale", stale, cure));
+        }
+        Ok(())
+    }
+}
+
+fn check_name(setting: &'static str, name: &str) -> Result<(), InvalidPodSettings> {
+    if (1..=128).contains(&name.len()) && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let cure = "must be 1 to 128 bytes without control characters";
+    Err(InvalidPodSettings::new(setting, name, cure))
+}
+
+/// Checks the URL of a pod, and that nothing secret stands in it: everybody who lists the pods sees it.
+pub(crate) fn check_endpoint(
+    setting: &'static str,
+    endpoint: &str,
+) -> Result<(), InvalidPodSettings> {
+    let usable = Url::parse(endpoint).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some_and(|host| !host.is_empty())
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    });
+    let plain = endpoint.len() <= 512 && !endpoint.chars().any(|c| c.is_control() || c == ' ');
+    if usable && plain {
+        return Ok(());
+    }
+    let cure = "must be a URL at which the other pods reach this one, like http://10.0.0.7:7311";
+    // Credentials are what it must not have, so they are not shown either.
+    let shown = match endpoint.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => endpoint.to_owned(),
+    };
+    Err(InvalidPodSettings::new(setting, &shown, cure))
+}
