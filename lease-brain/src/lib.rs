@@ -1,4 +1,15 @@
 //! What the `lease` and `brain` binaries are made of.
 
+pub mod api;
+pub mod brain;
 pub mod cluster;
+mod dispatch;
+pub mod handlers;
+mod http;
+mod in_full;
+mod jobs;
+pub mod metrics;
+pub mod secrets;
 pub mod supervise;
+mod sweeper;
+mod tls;

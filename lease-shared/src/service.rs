@@ -30,7 +30,7 @@ use crate::reaper::{Reaper, SweepReport};
 use crate::reconciler::Reconciler;
 use crate::request::{LeaseRef, LeaseRequest};
 use crate::revocation::{KnownTypes, RevocationListener, SlotReturn};
-use crate::store::{LeaseStore, StoreError};
+use crate::store::{LeaseStore, StoreError, deadline};
 use crate::view::LeaseViews;
 use acquisition::Acquisition;
 use attempt::Plan;
@@ -305,6 +305,15 @@ impl LeaseService {
     /// can still be checked and released.
     pub fn refuse_new(&self) {
         self.inner.closed_to_new.cancel();
+    }
+
+    /// Finds out whether this process may do what leases need, by writes that match nothing: so that a right that is
+    /// missing shows at the start of a process and not at its first lease.
+    ///
+    /// # Errors
+    /// The store cannot be asked, or refuses something; see [`StoreError::is_transient`].
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.inner.store.probe(deadline()).await
     }
 
     /// Waits until everything that goes on in the background has ended: undoing of acquires that nobody waits for any

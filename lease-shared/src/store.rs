@@ -188,6 +188,34 @@ impl LeaseStore {
         .await
     }
 
+    /// Reads and writes both collections without finding anything.
+    pub(crate) async fn probe(&self, deadline: Instant) -> Result<(), StoreError> {
+        for collection in [documents::HOLDERS, documents::COUNTERS] {
+            let nothing = doc! { "_id": "", "no": "such field" };
+            let update = doc! { "q": &nothing, "u": { "$set": { "no": "change" } } };
+            let sent = self.update(
+                "change a document",
+                deadline,
+                collection,
+                vec![update],
+                Acknowledge::Majority,
+            );
+            sent.await?;
+            let delete = doc! {
+                "delete": collection,
+                "deletes": [{ "q": &nothing, "limit": 1 }],
+                "writeConcern": Acknowledge::Majority.write_concern(),
+            };
+            self.command("delete a document", deadline, delete).await?;
+            self.step("read a document", deadline, async {
+                let found = self.collection(collection, &Read::Latest);
+                Ok(found.find_one(nothing).max_time(MAX_TIME).await?)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
     /// A session whose committed reads never go back in time.
     pub(crate) async fn ordered_reads(&self) -> Result<ClientSession, StoreError> {
         let session = self

@@ -81,6 +81,16 @@ impl PodError {
     }
 }
 
+impl PodError {
+    /// Can the same, tried again later, have another outcome without anybody mending anything?
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Store { cause, .. } => self.is_unreachable() || cause.is_unknown(),
+            _ => false,
+        }
+    }
+}
+
 impl PodStoreError {
     /// May the write have been done all the same, or be done by another try?
     pub(super) fn is_unknown(&self) -> bool {

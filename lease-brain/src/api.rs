@@ -1,0 +1,129 @@
+//! What the internal routes and the command line say to each other.
+
+use lease_shared::{LeaseToken, PodId, Revoked};
+use serde::{Deserialize, Serialize};
+
+/// The header that carries the secret of internal calls.
+pub const INTERNAL_TOKEN: &str = "x-vance-internal-token";
+
+/// Why a call was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// A stable word.
+    pub code: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl Problem {
+    /// The handler ran and did not succeed.
+    pub const HANDLER_FAILED: &str = "HANDLER_FAILED";
+    /// The body is not what the route takes.
+    pub const BAD_REQUEST: &str = "BAD_REQUEST";
+    /// The secret is missing or wrong, or none is configured.
+    pub const FORBIDDEN: &str = "FORBIDDEN";
+    /// No such lease is being revoked under that claim.
+    pub const UNKNOWN_TOKEN: &str = "UNKNOWN_TOKEN";
+    /// This is another pod than the one that was meant, or there is none of that id.
+    pub const UNKNOWN_POD: &str = "UNKNOWN_POD";
+    /// No such job, or one that ended long ago.
+    pub const UNKNOWN_JOB: &str = "UNKNOWN_JOB";
+    /// The store did not answer: whether it was done is unknown.
+    pub const UNAVAILABLE: &str = "LEASE_UNAVAILABLE";
+    /// The pod has not read the store yet.
+    pub const UNKNOWN: &str = "UNKNOWN";
+    /// The pod is shutting down.
+    pub const DRAINING: &str = "DRAINING";
+}
+
+/// `POST /internal/lease/revoked`: run your handler for this lease, under this claim.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokedCall {
+    /// The pod that is meant; another may have its address by now.
+    pub pod: PodId,
+    /// The lease.
+    pub token: LeaseToken,
+    /// The caller's right to have it cleaned up.
+    pub claim: String,
+}
+
+/// `POST /internal/lease/admin/revoke`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokeCall {
+    /// The lease.
+    pub token: LeaseToken,
+    /// Why, for others to read.
+    pub reason: Option<String>,
+    /// Only if this pod holds it.
+    pub if_pod: Option<PodId>,
+}
+
+/// The answer to [`RevokeCall`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RevokeReply {
+    /// What it did.
+    pub outcome: Revoked,
+}
+
+/// `POST /internal/lease/admin/revoke-pod`: revoke everything that a pod holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokePodCall {
+    /// The pod, alive or dead.
+    pub pod: PodId,
+    /// Why, for others to read.
+    pub reason: Option<String>,
+}
+
+/// A job that was begun; `GET /internal/lease/admin/jobs/{id}` says how far it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobStarted {
+    /// Its id, in the pod that runs it.
+    pub job: String,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobProgress {
+    /// Has it ended?
+    pub done: bool,
+    /// How many leases it is about, as far as it is known.
+    pub total: usize,
+    /// Revoked by it.
+    pub revoked: usize,
+    /// Those of them whose slots come back only after their clean-ups.
+    pub cleanup_pending: usize,
+    /// Not held any more when their turn came.
+    pub gone: usize,
+    /// What could not be done, one line each.
+    pub failed: Vec<String>,
+    /// What a sweep did.
+    pub sweep: Option<SweepReply>,
+}
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SweepReply {
+    /// Leases revoked because they were idle.
+    pub idle: usize,
+    /// Leases revoked because their pods were dead.
+    pub pod: usize,
+    /// Acquires that never finished, removed.
+    pub stale: usize,
+    /// Revoked commands whose time had run out, finished.
+    pub finished: usize,
+    /// Slots freed that nobody held.
+    pub corrected: usize,
+    /// Counters that differ from their holders otherwise, one line each.
+    pub drift: Vec<String>,
+    /// Why leases of dead pods were left for now.
+    pub waiting: Option<String>,
+    /// What could not be done, one line each.
+    pub failed: Vec<String>,
+}

@@ -1,0 +1,291 @@
+//! The process that knows which pods live and which handler cleans up what, and brings the two together.
+
+mod drain;
+mod start;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use lease_shared::definition::ConfigDocuments;
+use lease_shared::{LeaseHandler, LeaseService, LeaseType, PodId, StoreError};
+use metrics_exporter_prometheus::PrometheusHandle;
+use mongodb::Database;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{PodError, PodRegistry, PodSettings};
+use crate::dispatch::Runner;
+use crate::handlers::{HandlerRegistry, InvalidHandler};
+use crate::http::Served;
+use crate::secrets::Secrets;
+
+/// A pod: one process that holds leases for others, cleans up behind revoked ones, and sweeps.
+///
+/// [`Brain::builder`] wires it, [`BrainBuilder::start`] makes it a pod, [`Brain::run`] runs it until it is told to stop.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use lease_brain::brain::{Brain, Shutdown};
+/// use lease_brain::cluster::PodSettings;
+/// # use futures_util::future::BoxFuture;
+/// # use lease_shared::{HandlerError, LeaseHandler, Revocation, SlotReturn};
+/// # #[derive(Debug)]
+/// # struct Bench;
+/// # impl LeaseHandler for Bench {
+/// #     fn slot_return(&self) -> SlotReturn { SlotReturn::AfterCleanup }
+/// #     fn on_revoked<'a>(&'a self, _: &'a Revocation) -> BoxFuture<'a, Result<(), HandlerError>> {
+/// #         Box::pin(async { Ok(()) })
+/// #     }
+/// # }
+///
+/// # async fn example(pod: PodSettings) -> Result<(), Box<dyn std::error::Error>> {
+/// let database = lease_shared::connect("mongodb://127.0.0.1:27017").await?.database("lease");
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:7311").await?;
+/// let brain = Brain::builder(database, pod, listener)
+///     .handler("bench", Arc::new(Bench))?
+///     .start()
+///     .await?;
+/// let leases = brain.leases().clone(); // for the consumers in this process
+/// # let _ = leases;
+/// brain.run(Shutdown::default()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Brain {
+    leases: LeaseService,
+    registry: Arc<PodRegistry>,
+    runner: Runner,
+    stopping: CancellationToken,
+    site: Arc<Site>,
+    tasks: Tasks,
+    working: Working,
+    drain: Duration,
+}
+
+/// What ends by itself when the brain stops.
+#[derive(Debug)]
+struct Working {
+    cleaning: JoinHandle<()>,
+    sweeping: JoinHandle<()>,
+}
+
+impl Working {
+    async fn ended(&mut self) -> BrainError {
+        let (task, ended) = tokio::select! {
+            ended = &mut self.cleaning => ("the dispatcher", ended),
+            ended = &mut self.sweeping => ("the sweeper", ended),
+        };
+        let problem = match ended {
+            Ok(()) => "without an error".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        BrainError::Ended { task, problem }
+    }
+}
+
+/// How to stop a [`Brain`]: `drain` lets it finish what it can, `abort` does not.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    /// No new leases; what runs is finished, within the drain's time.
+    pub drain: CancellationToken,
+    /// Now.
+    pub abort: CancellationToken,
+}
+
+/// Why a brain did not start, or stopped without being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum BrainError {
+    /// The store refuses what a pod needs: a right is missing, or an index cannot be made.
+    #[error("the lease store cannot be used")]
+    Store(#[source] StoreError),
+    /// It could not become a pod, or could not stay one.
+    #[error("this process cannot be a pod")]
+    Pod(#[source] PodError),
+    /// A task that should run for ever has ended.
+    #[error("{task} ended: {problem}")]
+    Ended {
+        /// Which.
+        task: &'static str,
+        /// How.
+        problem: String,
+    },
+    /// The calls of other pods cannot be made.
+    #[error("could not set up calls to other pods")]
+    Client(#[source] reqwest::Error),
+}
+
+/// What the routes work on, as soon as there is something: they are served before the store has been read.
+#[derive(Debug, Default)]
+pub(crate) struct Site {
+    pub(crate) served: OnceLock<Served>,
+    /// Ends the server, when all else has ended.
+    pub(crate) closed: CancellationToken,
+}
+
+/// The tasks of a brain, by name.
+#[derive(Debug, Default)]
+struct Tasks(JoinSet<(&'static str, Result<(), String>)>);
+
+impl Tasks {
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        work: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
+        self.0.spawn(async move { (name, work.await) });
+    }
+
+    /// Waits for the first that ends.
+    async fn ended(&mut self) -> BrainError {
+        match self.0.join_next().await {
+            Some(Ok((task, ended))) => BrainError::Ended {
+                task,
+                problem: ended.err().unwrap_or_else(|| "without an error".to_owned()),
+            },
+            Some(Err(error)) => BrainError::Ended {
+                task: "a task",
+                problem: error.to_string(),
+            },
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Wires a [`Brain`].
+#[derive(Debug)]
+pub struct BrainBuilder {
+    database: Database,
+    pod: PodSettings,
+    listener: TcpListener,
+    registry: HandlerRegistry,
+    documents: Option<ConfigDocuments>,
+    secret: Option<SecretString>,
+    secrets: Secrets,
+    metrics: Option<PrometheusHandle>,
+    reap_interval: Duration,
+    reconcile_interval: Duration,
+    drain: Duration,
+}
+
+impl Brain {
+    /// A brain on one database, which all processes that share resources must use; as this pod; serving on this socket.
+    pub fn builder(database: Database, pod: PodSettings, listener: TcpListener) -> BrainBuilder {
+        BrainBuilder {
+            database,
+            pod,
+            listener,
+            registry: HandlerRegistry::default(),
+            documents: None,
+            secret: None,
+            secrets: Secrets::new(None),
+            metrics: None,
+            reap_interval: Duration::from_secs(30),
+            reconcile_interval: Duration::from_secs(300),
+            drain: Duration::from_secs(25),
+        }
+    }
+
+    /// Where the consumers in this process acquire, in the name of [`Brain::pod`].
+    pub fn leases(&self) -> &LeaseService {
+        &self.leases
+    }
+
+    /// This pod, for the requests of its consumers.
+    pub fn pod(&self) -> &PodId {
+        self.registry.pod()
+    }
+
+    /// Runs until `shutdown` says so, or something that should not end does.
+    ///
+    /// On a drain: nothing is acquired any more, the pod is STOPPING, clean-ups that run are finished, and the pod is
+    /// STOPPED, all within the drain's time. What is left in the store, leases of this pod included, other pods go on with.
+    ///
+    /// # Errors
+    /// [`BrainError::Pod`] if another process took this pod's place, [`BrainError::Ended`] for everything else. The process
+    /// should end, and be started again.
+    pub async fn run(mut self, shutdown: Shutdown) -> Result<(), BrainError> {
+        tokio::select! {
+            biased;
+            () = shutdown.abort.cancelled() => return Ok(()),
+            () = shutdown.drain.cancelled() => {}
+            error = self.tasks.ended() => return Err(error),
+            error = self.working.ended() => return Err(error),
+        }
+        tokio::select! {
+            biased;
+            () = shutdown.abort.cancelled() => tracing::warn!("aborted; what was under way is left to other pods"),
+            () = self.drain() => tracing::info!("drained"),
+        }
+        Ok(())
+    }
+}
+
+impl BrainBuilder {
+    /// Has the revoked leases of one more type cleaned up by `handler`.
+    ///
+    /// # Errors
+    /// The name is no lease type, or the type has a handler already.
+    pub fn handler(
+        mut self,
+        lease_type: &str,
+        handler: Arc<dyn LeaseHandler>,
+    ) -> Result<Self, InvalidHandler> {
+        self.registry.register(LeaseType::new(lease_type)?, handler)?;
+        Ok(self)
+    }
+
+    /// Where definition documents live; the same database unless said otherwise.
+    #[must_use]
+    pub fn documents(mut self, documents: ConfigDocuments) -> Self {
+        self.documents = Some(documents);
+        self
+    }
+
+    /// The secret of internal calls. Without one all of them are refused, also those between pods.
+    #[must_use]
+    pub fn internal_secret(mut self, secret: Option<SecretString>) -> Self {
+        self.secret = secret;
+        self
+    }
+
+    /// Where handlers look secrets up.
+    #[must_use]
+    pub fn secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// What `/metrics` shows.
+    #[must_use]
+    pub fn metrics(mut self, metrics: PrometheusHandle) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// How long a pause between two sweeps is on average; 30 s unless said otherwise. Too small, and every pod keeps the
+    /// store busy with looking.
+    #[must_use]
+    pub fn reap_interval(mut self, interval: Duration) -> Self {
+        self.reap_interval = interval;
+        self
+    }
+
+    /// How long between two reconciles, which look at every counter; 5 min unless said otherwise.
+    #[must_use]
+    pub fn reconcile_interval(mut self, interval: Duration) -> Self {
+        self.reconcile_interval = interval;
+        self
+    }
+
+    /// How long a drain may take; 25 s unless said otherwise. Too small, and clean-ups are cut off, to be begun anew by
+    /// another pod a minute later.
+    #[must_use]
+    pub fn drain(mut self, limit: Duration) -> Self {
+        self.drain = limit;
+        self
+    }
+}

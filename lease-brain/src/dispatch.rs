@@ -1,0 +1,298 @@
+//! Brings revocations and handlers together: finds what is due, claims it, and has it cleaned up where the resource is.
+//!
+//! What counts is the REVOKING document in the store. What a reaper of this process hands over only saves the time until
+//! it is found there; a revocation that is dropped here, or whose pod dies over it, is found by any pod. A clean-up that
+//! does not succeed is noted in its document and comes up again by itself. Other processes do the same at the same time:
+//! the claim decides.
+//!
+//! Not done here: deciding what is revoked (the sweeper, acquirers, operators).
+
+mod peer;
+mod places;
+mod route;
+mod runner;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease_shared::{
+    Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn,
+    StoreError,
+};
+use mongodb::Database;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{PodError, PodLiveness};
+use crate::handlers::HandlerRegistry;
+use crate::in_full::in_full;
+pub(crate) use peer::Peers;
+use peer::Asked;
+use places::{PLACES, Places};
+use route::{Refused, Route, Whose, refused, route};
+pub(crate) use runner::Runner;
+
+/// How often the store is asked for what is due: the resolution of all pauses between tries.
+const SCAN: Duration = Duration::from_secs(2);
+/// How many revocations of this process wait to be taken up. More are found in the store.
+const ARRIVALS: usize = 1024;
+
+/// Where the reapers of this process leave what they revoked.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    registry: HandlerRegistry,
+    queue: mpsc::Sender<Due>,
+}
+
+pub(crate) fn arrivals(registry: &HandlerRegistry) -> (Arrivals, mpsc::Receiver<Due>) {
+    let (queue, arriving) = mpsc::channel(ARRIVALS);
+    let registry = registry.clone();
+    (Arrivals { registry, queue }, arriving)
+}
+
+impl RevocationListener for Arrivals {
+    fn slot_return(&self, lease_type: &LeaseType) -> Option<SlotReturn> {
+        Some(self.registry.get(lease_type)?.slot_return())
+    }
+
+    fn revoked(&self, revocation: Revocation) {
+        // A full queue loses nothing.
+        let _ = self.queue.try_send(Due {
+            token: revocation.token,
+            lease_type: revocation.lease_type,
+        });
+    }
+}
+
+/// Cleans up behind revoked leases.
+#[derive(Debug, Clone)]
+pub(crate) struct Dispatcher {
+    pub(crate) pod: PodId,
+    pub(crate) database: Database,
+    pub(crate) cleanups: Cleanups,
+    pub(crate) types: Arc<[LeaseType]>,
+    pub(crate) runner: Runner,
+    pub(crate) peers: Peers,
+}
+
+/// Why a clean-up was not done.
+struct NotDone {
+    problem: String,
+    /// Is it the living pod of the holder that did not do it?
+    by_pod: bool,
+}
+
+impl NotDone {
+    fn here(problem: String) -> Self {
+        Self {
+            problem,
+            by_pod: false,
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Cleans up until it is told to stop; then takes up nothing more, and waits for what runs.
+    pub(crate) async fn run(
+        self,
+        mut arriving: mpsc::Receiver<Due>,
+        stop: CancellationToken,
+    ) {
+        let mut places = Places::default();
+        let mut work = JoinSet::new();
+        let mut scan = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        loop {
+            while let Some(due) = places.next() {
+                let dispatcher = self.clone();
+                work.spawn(async move {
+                    dispatcher.clean_up(&due).await;
+                    due
+                });
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(due) = arriving.recv() => places.add(due),
+                Some(ended) = work.join_next() => match ended {
+                    Ok(due) => places.ended(&due),
+                    // What a handler does is caught before; this is a fault of our own, and its place is lost until
+                    // the process ends, which is better soon.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+                () = &mut scan => {
+                    self.look(&mut places).await;
+                    scan.set(tokio::time::sleep(SCAN.mul_f64(0.75 + fastrand::f64() / 2.0)));
+                }
+            }
+        }
+        while work.join_next().await.is_some() {}
+    }
+
+    /// Finds what is due in the store. What cannot be asked now is asked again soon.
+    async fn look(&self, places: &mut Places) {
+        let limit = i64::try_from(PLACES * 2).unwrap_or(i64::MAX);
+        match self.cleanups.due(&self.types, limit).await {
+            Ok(due) => due.into_iter().for_each(|due| places.add(due)),
+            Err(error) => tracing::warn!(error = in_full(&error), "could not look for due clean-ups"),
+        }
+    }
+
+    /// Claims one clean-up and does it. Whatever comes of it stands in its document afterwards; if that cannot be
+    /// written, the claim runs out.
+    async fn clean_up(&self, due: &Due) -> Ended {
+        let mut cleanup = match self.cleanups.claim(&due.token, &self.pod).await {
+            Ok(Some(cleanup)) => cleanup,
+            Ok(None) => return Ended::NotDone,
+            Err(error) => {
+                tracing::warn!(error = in_full(&error), lease.token = %due.token, "could not claim a clean-up");
+                return Ended::NotDone;
+            }
+        };
+        let token = cleanup.revocation.token.clone();
+        let attempts = cleanup.attempts;
+        let done = self.done(&mut cleanup).await;
+        let ended = match done {
+            Ok(_) => Ended::Done,
+            Err(_) => Ended::NotDone,
+        };
+        let written = match done {
+            Ok(how) => {
+                let finished = cleanup.finish().await;
+                if let Ok(true) = finished {
+                    tracing::info!(lease.token = %token, lease.r#type = %due.lease_type, attempts, how, "cleaned up");
+                }
+                finished.map(drop)
+            }
+            Err(NotDone { problem, by_pod }) => {
+                let next = cleanup.failed(&problem, by_pod).await;
+                match &next {
+                    Ok(next) if next.failed => tracing::error!(
+                        lease.token = %token, lease.r#type = %due.lease_type, attempts, problem,
+                        "a clean-up failed; `lease cleanup list` shows it, it is tried hourly"
+                    ),
+                    _ => tracing::warn!(
+                        lease.token = %token, lease.r#type = %due.lease_type, attempts, problem,
+                        "a clean-up did not succeed and is tried again"
+                    ),
+                }
+                next.map(drop)
+            }
+        };
+        if let Err(error) = written {
+            tracing::warn!(error = in_full(&error), lease.token = %token, "what came of a clean-up could not be written");
+        }
+        ended
+    }
+
+    /// Follows the dispatch matrix. Says how it was done.
+    async fn done(&self, cleanup: &mut Cleanup) -> Result<&'static str, NotDone> {
+        let revocation = cleanup.revocation.clone();
+        let liveness = match &revocation.pod {
+            Some(pod) if *pod != self.pod => Some(self.liveness().await.map_err(|error| {
+                NotDone::here(format!("whether pod {pod} lives is not known: {}", in_full(&error)))
+            })?),
+            _ => None,
+        };
+        match route(self.whose(&revocation, liveness.as_ref()), revocation.pod_bound) {
+            Route::Nothing => Ok("its resource died with its pod"),
+            Route::Here => self.here(cleanup, revocation).await,
+            Route::Peer(endpoint) => {
+                let Some(pod) = &revocation.pod else {
+                    return Err(NotDone::here("a peer without a pod".to_owned()));
+                };
+                match (self.peers.revoked(endpoint, pod, cleanup).await, refused(revocation.pod_bound)) {
+                    (Asked::Done, _) => Ok("by the handler in its pod"),
+                    (Asked::HandlerFailed(problem), _) => Err(NotDone {
+                        problem,
+                        by_pod: true,
+                    }),
+                    (Asked::NotDone(problem), Refused::AskAgain) => Err(NotDone {
+                        problem,
+                        by_pod: true,
+                    }),
+                    (Asked::NotDone(problem), Refused::Here) => {
+                        tracing::info!(lease.token = %revocation.token, problem, "so its handler runs here");
+                        self.renew(cleanup).await?;
+                        self.here(cleanup, revocation.clone()).await
+                    }
+                }
+            }
+        }
+    }
+
+    async fn here(
+        &self,
+        cleanup: &Cleanup,
+        revocation: Revocation,
+    ) -> Result<&'static str, NotDone> {
+        let left = cleanup
+            .claimed_until
+            .saturating_duration_since(tokio::time::Instant::now());
+        let ran = self.runner.run(revocation, left).await;
+        ran.map(|()| "by the handler in this pod")
+            .map_err(NotDone::here)
+    }
+
+    /// Asking the pod took most of the claim's time.
+    async fn renew(&self, cleanup: &mut Cleanup) -> Result<(), NotDone> {
+        match cleanup.renew().await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(NotDone::here("the claim ran out".to_owned())),
+            Err(error) => Err(NotDone::here(in_full(&error))),
+        }
+    }
+
+    async fn liveness(&self) -> Result<PodLiveness, PodError> {
+        PodLiveness::read(&self.database, Some(&self.pod)).await
+    }
+
+    fn whose<'a>(
+        &self,
+        revocation: &Revocation,
+        liveness: Option<&'a PodLiveness>,
+    ) -> Whose<'a> {
+        match (&revocation.pod, liveness) {
+            (None, _) => Whose::NoPod,
+            (Some(_), None) => Whose::Own,
+            (Some(pod), Some(liveness)) => match liveness.endpoint(pod) {
+                Some(endpoint) => Whose::Living(endpoint),
+                None => Whose::Dead,
+            },
+        }
+    }
+
+    /// Ends what still runs in this pod under a lease that it lost without noticing. Nobody else could reach it. While
+    /// another pod cleans up behind that lease, this waits, so that no two handlers run for it at a time.
+    pub(crate) async fn clean_up_lost(&self, revocation: Revocation) {
+        let due = Due {
+            token: revocation.token.clone(),
+            lease_type: revocation.lease_type.clone(),
+        };
+        loop {
+            match self.cleanups.is_open(&due.token).await {
+                Ok(true) => {
+                    if self.clean_up(&due).await == Ended::Done {
+                        return;
+                    }
+                }
+                Ok(false) => {
+                    if let Err(problem) = self.runner.run(revocation, runner::HANDLER).await {
+                        tracing::error!(lease.token = %due.token, problem, "what ran under a lost lease may still run");
+                    }
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(error = in_full(&error), lease.token = %due.token, "could not ask about a lost lease");
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(500 + fastrand::u64(..500))).await;
+        }
+    }
+}
+
+/// Did this process do the clean-up?
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    NotDone,
+}

@@ -1,0 +1,125 @@
+//! Runs handlers in this pod: one at a time for a lease, within their time, and whatever they do.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use lease_shared::{LeaseToken, Revocation};
+use tokio_util::task::TaskTracker;
+
+use crate::handlers::HandlerRegistry;
+use crate::in_full::in_full;
+use crate::metrics;
+use crate::supervise::BootInstant;
+
+/// The time a handler has.
+pub(crate) const HANDLER: Duration = Duration::from_secs(30);
+
+type Outcome = Result<(), String>;
+type Running = Shared<BoxFuture<'static, Outcome>>;
+
+/// The handlers of this pod, and what of them runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Runner {
+    registry: HandlerRegistry,
+    running: Arc<Mutex<HashMap<LeaseToken, Running>>>,
+    tasks: TaskTracker,
+}
+
+impl Runner {
+    pub(crate) fn new(registry: HandlerRegistry) -> Self {
+        Self {
+            registry,
+            running: Arc::default(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Runs the handler to its end, or until its time is over. It goes on if the caller goes. Whoever asks for a lease
+    /// whose handler runs gets what becomes of that.
+    pub(crate) async fn run(&self, revocation: Revocation, limit: Duration) -> Outcome {
+        let token = revocation.token.clone();
+        let running = {
+            let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            match all.get(&token) {
+                Some(running) => running.clone(),
+                None => {
+                    let running = self.start(revocation, limit);
+                    all.insert(token, running.clone());
+                    running
+                }
+            }
+        };
+        running.await
+    }
+
+    fn start(&self, revocation: Revocation, limit: Duration) -> Running {
+        let deadline = BootInstant::now() + limit.min(HANDLER);
+        let token = revocation.token.clone();
+        let handler = self.registry.get(&revocation.lease_type).cloned();
+        let work = async move {
+            let lease_type = revocation.lease_type.as_str();
+            let Some(handler) = handler else {
+                return Err(format!("this pod has no handler for lease type `{lease_type}`"));
+            };
+            let run = async { handler.on_revoked(&revocation).await };
+            let run = AssertUnwindSafe(run).catch_unwind();
+            let outcome = match before(deadline, run).await {
+                Some(Ok(Ok(()))) => Ok(()),
+                Some(Ok(Err(error))) => Err(in_full(error.as_ref())),
+                Some(Err(_)) => Err("the handler panicked".to_owned()),
+                None => Err("the handler did not end in its time".to_owned()),
+            };
+            metrics::handled(lease_type, outcome.is_ok());
+            outcome
+        };
+        let all = Arc::clone(&self.running);
+        let task = self.tasks.spawn(async move {
+            let outcome = work.await;
+            all.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&token);
+            outcome
+        });
+        let outcome = task.map(|ended| ended.unwrap_or_else(|_| Err("the process is ending".to_owned())));
+        outcome.boxed().shared()
+    }
+
+    /// Waits until no handler runs.
+    pub(crate) async fn idle(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.tasks.reopen();
+    }
+}
+
+/// Polls `work` only while the deadline has not passed, by a clock that counts the time in which this process, or its
+/// machine, stood still: a handler must not go on when its claim has run out meanwhile and another pod has begun.
+async fn before<T>(deadline: BootInstant, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut alarm = pin!(tokio::time::sleep(deadline.remaining()));
+    poll_fn(move |context| {
+        if deadline.has_passed() {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(done));
+        }
+        if alarm.as_mut().poll(context).is_ready() {
+            if deadline.has_passed() {
+                return Poll::Ready(None);
+            }
+            // The timer's clock and this one differ a little.
+            alarm.set(tokio::time::sleep(deadline.remaining()));
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await
+}

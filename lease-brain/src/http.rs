@@ -1,0 +1,70 @@
+//! Every route of the brain.
+
+mod admin;
+mod auth;
+mod health;
+mod internal;
+mod problem;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequestParts};
+use axum::http::request::Parts;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use lease_shared::LeaseService;
+use metrics_exporter_prometheus::PrometheusHandle;
+use mongodb::Database;
+use tokio_util::sync::CancellationToken;
+
+use crate::brain::Site;
+use crate::cluster::PodRegistry;
+use crate::dispatch::Runner;
+use crate::jobs::Jobs;
+use crate::sweeper::Sweeper;
+pub(crate) use auth::InternalSecret;
+use problem::Refusal;
+
+/// No internal call needs more.
+const BODY: usize = 64 * 1024;
+
+/// What the routes work on.
+#[derive(Clone)]
+pub(crate) struct Served {
+    pub(crate) leases: LeaseService,
+    pub(crate) database: Database,
+    pub(crate) registry: Arc<PodRegistry>,
+    pub(crate) runner: Runner,
+    pub(crate) sweeper: Sweeper,
+    pub(crate) jobs: Jobs,
+    pub(crate) metrics: Option<PrometheusHandle>,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl FromRequestParts<Arc<Site>> for Served {
+    type Rejection = Refusal;
+
+    /// Before the store has been read, nothing is known, and that is the answer to every question about it.
+    async fn from_request_parts(_: &mut Parts, site: &Arc<Site>) -> Result<Self, Refusal> {
+        site.served.get().cloned().ok_or_else(Refusal::unknown)
+    }
+}
+
+pub(crate) fn router(site: Arc<Site>, secret: InternalSecret) -> Router {
+    let internal = Router::new()
+        .route("/lease/revoked", post(internal::revoked))
+        .route("/lease/admin/revoke", post(admin::revoke))
+        .route("/lease/admin/revoke-pod", post(admin::revoke_pod))
+        .route("/lease/admin/sweep", post(admin::sweep))
+        .route("/lease/admin/jobs/{job}", get(admin::job))
+        .layer(DefaultBodyLimit::max(BODY))
+        // Before a body is read.
+        .layer(from_fn_with_state(secret, auth::internal));
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .nest("/internal", internal)
+        .with_state(site)
+}

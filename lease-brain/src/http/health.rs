@@ -1,0 +1,70 @@
+//! Is this process alive, is it of use, and what does it count?
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::Served;
+use super::problem::Refusal;
+use crate::api::Problem;
+use crate::cluster::PodLiveness;
+use crate::metrics;
+
+/// The process runs.
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The store answers, and leases may be acquired here.
+pub(crate) async fn readyz(served: Served) -> Result<&'static str, Refusal> {
+    if served.stopping.is_cancelled() {
+        return Err(Refusal::draining());
+    }
+    PodLiveness::read(&served.database, Some(served.registry.pod()))
+        .await
+        .map_err(|error| Refusal::unavailable(&error))?;
+    Ok("ready\n")
+}
+
+/// Prometheus text. What the store says is counted now, so that no gauge drifts; what it does not say is not a number.
+pub(crate) async fn metrics(served: Served) -> Response {
+    let Some(handle) = &served.metrics else {
+        let message = "this process exports no metrics";
+        return Refusal::not_found(Problem::BAD_REQUEST, message).into_response();
+    };
+    let limit = Duration::from_secs(5);
+    let views = served.leases.views();
+    let counted = async {
+        let totals = views.totals().await.ok();
+        let pods = PodLiveness::read(&served.database, Some(served.registry.pod())).await;
+        (totals, pods.ok())
+    };
+    let (totals, pods) = tokio::time::timeout(limit, counted)
+        .await
+        .unwrap_or_default();
+    for (state, value) in [
+        ("pending", totals.map(|totals| totals.pending)),
+        ("held", totals.map(|totals| totals.held)),
+        ("revoking", totals.map(|totals| totals.revoking)),
+        ("failed", totals.map(|totals| totals.failed)),
+    ] {
+        metrics::set(metrics::HOLDERS, state, value);
+    }
+    metrics::set(metrics::REVOCATIONS, "waiting", totals.map(|totals| totals.revoking));
+    metrics::set(metrics::REVOCATIONS, "failed", totals.map(|totals| totals.failed));
+    let alive = pods.as_ref().map(|pods| {
+        let alive = pods.pods().iter().filter(|pod| pod.alive).count();
+        (alive as u64, (pods.pods().len() - alive) as u64)
+    });
+    metrics::set(metrics::PODS, "alive", alive.map(|(alive, _)| alive));
+    metrics::set(metrics::PODS, "dead", alive.map(|(_, dead)| dead));
+    let age = served.sweeper.state.last_sweep();
+    ::metrics::gauge!(metrics::SWEEP_AGE).set(age.map_or(f64::NAN, |last| last.elapsed().as_secs_f64()));
+    (
+        StatusCode::OK,
+        [("content-type", "text/plain; version=0.0.4")],
+        handle.render(),
+    )
+        .into_response()
+}

@@ -1,0 +1,243 @@
+//! The periodic round: reaps what is idle or whose pod is dead, removes what never came to be, reconciles, and tidies.
+//!
+//! Any number of pods sweep at the same time; conditional writes decide who takes what. A round that cannot do something
+//! says so and goes on: the next round, of this pod or another, tries again. Not done here: cleaning up behind what was
+//! revoked (the dispatcher).
+
+mod guard;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lease_shared::{LeaseService, PodId, ReconcileReport};
+use mongodb::Database;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::SweepReply;
+use crate::cluster::{PodLiveness, PodRegistry, PodStatus};
+use crate::in_full::in_full;
+use crate::metrics;
+use guard::{Guard, Roll};
+
+/// How many leases of a dead pod are listed at a time.
+const BATCH: i64 = 200;
+/// How many of them are revoked at the same time.
+const TOGETHER: usize = 8;
+
+/// Sweeps.
+#[derive(Debug, Clone)]
+pub(crate) struct Sweeper {
+    pub(crate) leases: LeaseService,
+    pub(crate) database: Database,
+    pub(crate) registry: Arc<PodRegistry>,
+    /// How long a pause between two rounds is, on average.
+    pub(crate) interval: Duration,
+    /// How long between two reconciles, which look at every counter.
+    pub(crate) reconcile_interval: Duration,
+    pub(crate) state: Arc<State>,
+}
+
+/// What the rounds of one pod remember.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    guard: Mutex<Guard>,
+    last: std::sync::Mutex<Last>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Last {
+    sweep: Option<Instant>,
+    reconcile: Option<Instant>,
+}
+
+impl State {
+    /// When the last round ended.
+    pub(crate) fn last_sweep(&self) -> Option<Instant> {
+        self.last().sweep
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Sweeper {
+    /// Sweeps again and again until it is told to stop. The first pause is a random part of the interval, so that pods
+    /// that were started together do not sweep in step.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut pause = self.interval.mul_f64(fastrand::f64());
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            // In a task of its own, so that a panic over one document does not end the sweeping.
+            let sweeper = self.clone();
+            let mut round = tokio::spawn(async move { sweeper.sweep_once(false).await });
+            tokio::select! {
+                () = stop.cancelled() => {
+                    round.abort();
+                    return;
+                }
+                ended = &mut round => match ended {
+                    Ok(report) => tell(&report),
+                    Err(error) => {
+                        ::metrics::counter!(metrics::SWEEP_PANICS).increment(1);
+                        tracing::error!(%error, "a sweep ended in a panic; the next begins as usual");
+                    }
+                },
+            }
+            pause = self.interval.mul_f64(0.75 + fastrand::f64() / 2.0);
+        }
+    }
+
+    /// One round over everything. `thorough`: also what else is done only once in a while.
+    pub(crate) async fn sweep_once(&self, thorough: bool) -> SweepReply {
+        let swept = self.leases.sweep().await;
+        let mut report = SweepReply {
+            idle: swept.idle,
+            stale: swept.stale,
+            finished: swept.finished,
+            failed: swept.failed,
+            ..SweepReply::default()
+        };
+        if let Err(problem) = self.reap_dead_pods(&mut report).await {
+            report.failed.push(problem);
+        }
+        let due = self
+            .state
+            .last()
+            .reconcile
+            .is_none_or(|last| last.elapsed() >= self.reconcile_interval);
+        if thorough || due {
+            match self.leases.reconciler().reconcile(false).await {
+                Ok(reconciled) => {
+                    self.state.last().reconcile = Some(Instant::now());
+                    note(&reconciled, &mut report);
+                }
+                Err(error) => report.failed.push(in_full(&error)),
+            }
+            if let Err(error) = self.registry.remove_old().await {
+                report.failed.push(in_full(&error));
+            }
+        }
+        self.state.last().sweep = Some(Instant::now());
+        report
+    }
+
+    /// Revokes what dead pods hold, and hastens the clean-ups that waited for them.
+    async fn reap_dead_pods(&self, report: &mut SweepReply) -> Result<(), String> {
+        let holding = self.leases.pods_with_leases().await.map_err(|error| in_full(&error))?;
+        let cleanups = self.leases.cleanups();
+        let waited_for = cleanups.waited_for().await.map_err(|error| in_full(&error))?;
+        let liveness = self.liveness().await?;
+        // Judged in every round, whether anything is held or not: it is about who was there before.
+        if let Some(held_back) = self.state.guard.lock().await.judge(roll(&liveness)) {
+            let why = format!(
+                "{} of {} pods look dead at once, which is more likely the store's or the network's trouble: their leases \
+                 are left alone (round {} of at most 3)",
+                held_back.missing, held_back.of, held_back.round
+            );
+            tracing::error!("{why}");
+            ::metrics::counter!(metrics::SWEEP_HELD_BACK).increment(1);
+            report.waiting = Some(why);
+            return Ok(());
+        }
+        for pod in waited_for.iter().filter(|pod| !liveness.is_alive(pod)) {
+            let hastened = cleanups.stop_waiting_for(pod).await;
+            hastened.map_err(|error| in_full(&error))?;
+        }
+        for pod in holding.iter().filter(|pod| !liveness.is_alive(pod)) {
+            if let Err(problem) = self.reap_pod(pod, report).await {
+                report.failed.push(problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// A batch at a time: lists, then looks again whether the pod is dead, for a lease that it uses after it was listed is
+    /// not taken, and one that it used before would be.
+    async fn reap_pod(&self, pod: &PodId, report: &mut SweepReply) -> Result<(), String> {
+        loop {
+            let listed = self.leases.held_by(pod, BATCH).await.map_err(|error| in_full(&error))?;
+            let full_batch = listed.len() == BATCH as usize;
+            if listed.is_empty() || self.liveness().await?.is_alive(pod) {
+                return Ok(());
+            }
+            let revoked = futures_util::stream::iter(listed)
+                .map(async |holding| self.leases.revoke_of_dead_pod(&holding).await)
+                .buffer_unordered(TOGETHER)
+                .collect::<Vec<_>>()
+                .await;
+            let mut progress = 0;
+            for outcome in revoked {
+                match outcome {
+                    Ok(revoked) => progress += usize::from(revoked),
+                    Err(error) => report.failed.push(in_full(&error)),
+                }
+            }
+            report.pod += progress;
+            if progress == 0 || !full_batch {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn liveness(&self) -> Result<PodLiveness, String> {
+        PodLiveness::read(&self.database, Some(self.registry.pod()))
+            .await
+            .map_err(|error| in_full(&error))
+    }
+}
+
+/// By the newest row of each name: the older ones are of those that it replaced.
+fn roll(liveness: &PodLiveness) -> Roll {
+    let mut roll = Roll::default();
+    let mut seen = HashSet::new();
+    for pod in liveness.pods() {
+        let name = format!("{}/{}", pod.cluster_id, pod.node_name);
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        if pod.alive {
+            roll.alive.insert(name);
+        } else if pod.status == PodStatus::Stopped {
+            roll.stopped.insert(name);
+        }
+    }
+    roll
+}
+
+fn note(reconciled: &ReconcileReport, report: &mut SweepReply) {
+    ::metrics::gauge!(metrics::DRIFT).set(reconciled.drift.len() as f64);
+    report.corrected = reconciled.orphans.len();
+    report.drift = reconciled
+        .drift
+        .iter()
+        .map(|drift| format!("{}: {}", drift.counter, drift.problem))
+        .collect();
+}
+
+fn tell(report: &SweepReply) {
+    for problem in &report.failed {
+        tracing::warn!(problem, "a sweep could not do something; the next tries again");
+    }
+    for drift in &report.drift {
+        tracing::warn!(drift, "a counter and its holders differ");
+    }
+    let SweepReply {
+        idle,
+        pod,
+        stale,
+        finished,
+        corrected,
+        ..
+    } = report;
+    if idle + pod + stale + finished + corrected > 0 {
+        tracing::info!(idle, pod, stale, finished, corrected, "swept");
+    }
+}
