@@ -1,3 +1,6 @@
-//! The parts of the command line that stand on their own.
+//! The parts of the command line, and of the process with handlers, that stand on their own.
 
+pub mod handlers;
+pub mod secrets;
 pub mod supervise;
+mod tls;

@@ -1,0 +1,3 @@
+//! What cleans up behind revoked leases, by lease type.
+
+pub mod webhook;
