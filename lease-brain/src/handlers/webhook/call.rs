@@ -171,7 +171,7 @@ fn idempotency_key(token: &LeaseToken) -> String {
 
 fn header_value(secret: &SecretString) -> Option<HeaderValue> {
     let text = secret.expose_secret();
-    if text.contains(char::is_control) {
+    if !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
         return None;
     }
     let mut value = HeaderValue::from_str(text).ok()?;
@@ -185,4 +185,83 @@ fn innermost(error: &reqwest::Error) -> Option<&dyn Error> {
         cause = deeper;
     }
     Some(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use lease_shared::RevocationReason;
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use rustls::ServerConfig;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+    use crate::secrets::Secrets;
+
+    /// A receiver that has a certificate for `localhost`, and that certificate.
+    async fn receiver() -> (u16, reqwest::Certificate) {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        crate::tls::install_provider();
+        let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key.into())
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                if let Ok(mut connection) = acceptor.accept(connection).await {
+                    let mut request = [0; 1024];
+                    let _ = connection.read(&mut request).await;
+                    let _ = connection
+                        .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+                        .await;
+                    let _ = connection.shutdown().await;
+                }
+            }
+        });
+        (port, reqwest::Certificate::from_der(cert.der()).unwrap())
+    }
+
+    async fn called(client: ClientBuilder, url: &str) -> Result<(), WebhookError> {
+        let limits = WebhookLimits::default();
+        let webhook = Webhook::with_client(client, Secrets::new(None), limits).unwrap();
+        let revocation = Revocation {
+            token: LeaseToken::new("0123456789abcdef0123456789abcdef").unwrap(),
+            lease_type: super::super::lease_type().unwrap(),
+            reason: RevocationReason::Idle,
+            tenancy: Tenancy::new("acme", "thesis", "ada").unwrap(),
+            holder_ref: String::new(),
+            pod: None,
+            pod_bound: false,
+            payload: Default::default(),
+        };
+        webhook
+            .call(&WebhookPayload::new(url).unwrap(), &revocation)
+            .await
+    }
+
+    #[tokio::test]
+    async fn https_needs_a_certificate_that_is_trusted_for_the_host() {
+        let (port, certificate) = receiver().await;
+        let (name, number) = (
+            format!("https://localhost:{port}/"),
+            format!("https://127.0.0.1:{port}/"),
+        );
+        let plain = || client(WebhookLimits::default());
+        let trusting = || plain().tls_certs_only([certificate.clone()]);
+        called(trusting(), &name).await.unwrap();
+        for (client, url) in [(plain(), &name), (trusting(), &number)] {
+            let error = called(client, url).await.unwrap_err().to_string();
+            assert!(error.contains("no connection: "), "{error}");
+            assert!(error.contains("certificate"), "{error}");
+        }
+    }
 }

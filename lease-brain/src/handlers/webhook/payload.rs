@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use axum::http::Uri;
 use mongodb::bson::{Bson, Document, doc};
 use reqwest::header::HeaderName;
 use reqwest::{Method, Url};
@@ -259,6 +260,7 @@ const ONLY_IN_HEADERS: &str = "must name no secret, which only a header can";
 
 fn checked_url(text: &str) -> Result<Url, &'static str> {
     const TOO_LONG: &str = "must be at most 2048 bytes";
+    const WHOLE: &str = "must be a whole address, as in https://host/path";
     if text.len() > MAX_URL {
         return Err(TOO_LONG);
     }
@@ -269,7 +271,7 @@ fn checked_url(text: &str) -> Result<Url, &'static str> {
     if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("must have no blanks and control characters; percent-encode them");
     }
-    let url = Url::parse(text).map_err(|_| "must be a whole address, as in https://host/path")?;
+    let url = Url::parse(text).map_err(|_| WHOLE)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://");
     }
@@ -282,7 +284,11 @@ fn checked_url(text: &str) -> Result<Url, &'static str> {
     if url.as_str().len() > MAX_URL {
         return Err(TOO_LONG);
     }
-    Ok(url)
+    // Narrower than the parser, and what the client goes by.
+    match url.as_str().parse::<Uri>() {
+        Ok(_) => Ok(url),
+        Err(_) => Err(WHOLE),
+    }
 }
 
 /// Narrower than HTTP, so that a name is a plain key of a stored document too.
@@ -303,5 +309,211 @@ fn shown(key: &str) -> String {
     match name.len() == key.len() {
         true => name,
         false => name + "…",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "https://plug.example:8443/bench/7?key=abc";
+
+    fn with_url(url: &str) -> Document {
+        doc! { "url": url }
+    }
+
+    fn with(key: &str, value: impl Into<Bson>) -> Document {
+        let mut document = with_url(URL);
+        document.insert(key, value);
+        document
+    }
+
+    /// Reading it fails with this text.
+    #[track_caller]
+    fn check(document: &Document, problem: &str) {
+        let error = WebhookPayload::parse(document).expect_err(problem);
+        assert_eq!(error.to_string(), format!("webhook payload: {problem}"));
+    }
+
+    #[test]
+    fn stored_payload_is_read_back() {
+        let written = WebhookPayload::new(URL)
+            .and_then(|it| it.with_method("DELETE"))
+            .and_then(|it| it.with_body("{\"off\": true}"))
+            .and_then(|it| it.with_header("Authorization", "{{secret:PLUG}}"))
+            .and_then(|it| it.with_header("x-other_1", "{{secret:a.b}}"))
+            .unwrap();
+        let document = written.to_document();
+        let expected = doc! {
+            "url": URL,
+            "method": "DELETE",
+            "body": "{\"off\": true}",
+            "headers": { "authorization": "{{secret:PLUG}}", "x-other_1": "{{secret:a.b}}" },
+        };
+        assert_eq!(document, expected);
+        assert_eq!(WebhookPayload::parse(&document), Ok(written));
+        let least = WebhookPayload::parse(&with_url("http://h")).unwrap();
+        assert_eq!(
+            least.to_document(),
+            doc! { "url": "http://h/", "method": "POST" }
+        );
+    }
+
+    #[test]
+    fn debug_and_host_tell_no_path() {
+        let payload = WebhookPayload::new(URL).unwrap().with_body("abc").unwrap();
+        assert_eq!(payload.host(), "plug.example:8443");
+        let debug = format!("{payload:?}");
+        assert!(debug.contains("plug.example:8443"), "{debug}");
+        assert!(
+            !debug.contains("abc") && !debug.contains("bench"),
+            "{debug}"
+        );
+    }
+
+    #[test]
+    fn only_plain_web_addresses_are_called() {
+        for good in [
+            "http://localhost:8080",
+            "HTTPS://Host/p?q=%23",
+            "http://[::1]/",
+            "https://hôte/é",
+            "http://h/{x}?a|b=\"[c]\"^`",
+        ] {
+            WebhookPayload::new(good).expect(good);
+        }
+        let limit = |fill: &str, count: usize| format!("https://h/{}", fill.repeat(count));
+        let longest = limit("x", MAX_URL - "https://h/".len());
+        WebhookPayload::new(&longest).unwrap();
+        // As long as that when it is sent.
+        let encoded = limit("é", MAX_URL / 4);
+        for (bad, problem) in [
+            (longest.clone() + "x", "url must be at most 2048 bytes"),
+            (encoded, "url must be at most 2048 bytes"),
+        ] {
+            check(&with_url(&bad), problem);
+        }
+        const WHOLE: &str = "url must be a whole address, as in https://host/path";
+        const SCHEME: &str = "url must begin with http:// or https://";
+        const USER: &str = "url must have no user and password; a header can name them as a secret";
+        const BLANK: &str = "url must have no blanks and control characters; percent-encode them";
+        const FRAGMENT: &str = "url must have no fragment (`#…`), which is never sent";
+        for (bad, problem) in [
+            ("", WHOLE),
+            ("plug.example/off", WHOLE),
+            ("/off", WHOLE),
+            ("https://", WHOLE),
+            ("http://h:99999/", WHOLE),
+            ("http://a\"b/", WHOLE),
+            ("ftp://h/", SCHEME),
+            ("file:///etc/passwd", SCHEME),
+            ("unix:/run/docker.sock", SCHEME),
+            ("https://ada@h/", USER),
+            ("https://ada:pw@h/", USER),
+            ("https://:pw@h/", USER),
+            ("https://h/#top", FRAGMENT),
+            ("https://h/#", FRAGMENT),
+            (" https://h/", BLANK),
+            ("https://h/\n", BLANK),
+            ("https://h/a b", BLANK),
+            (
+                "https://h/{{secret:KEY}}",
+                "url must name no secret, which only a header can",
+            ),
+        ] {
+            check(&with_url(bad), problem);
+        }
+    }
+
+    #[test]
+    fn value_of_a_header_is_the_name_of_a_secret() {
+        const VALUE: &str =
+            "must have exactly `{{secret:NAME}}` as its value, for no credential is stored";
+        for value in [
+            "",
+            "abc",
+            "Bearer {{secret:a}}",
+            "{{secret:a}} ",
+            "{{secret:..}}",
+        ] {
+            let problem = format!("headers.Authorization {VALUE}");
+            check(&with("headers", doc! { "Authorization": value }), &problem);
+        }
+        const NAME: &str = "must be named by 1 to 64 letters, digits, `-` and `_`";
+        let long = "x".repeat(65);
+        for (name, shown) in [
+            ("", ""),
+            ("Authorization: Bearer abc", "Authorization…"),
+            ("a.b", "a…"),
+            ("$set", "…"),
+            ("a\r\nb", "a…"),
+            ("é", "…"),
+            (&long, &format!("{}…", &long[..64])),
+        ] {
+            let problem = format!("headers.{shown} {NAME}");
+            check(&with("headers", doc! { name: "{{secret:a}}" }), &problem);
+        }
+        for name in [
+            "Host",
+            "content-length",
+            "Connection",
+            "Transfer-Encoding",
+            "TE",
+            "Trailer",
+            "Upgrade",
+            "Keep-Alive",
+            "Proxy-Authorization",
+            "Expect",
+            "Idempotency-Key",
+            "X-Lease-Reason",
+            "X-Lease-Token",
+        ] {
+            let problem = format!("headers.{name} is set by the call itself");
+            check(&with("headers", doc! { name: "{{secret:a}}" }), &problem);
+        }
+        let twice = doc! { "Api-Key": "{{secret:a}}", "api-key": "{{secret:b}}" };
+        check(
+            &with("headers", twice),
+            "headers.api-key must not be there twice",
+        );
+        let many = |count: usize| -> Document {
+            let entry = |n| (format!("h{n}"), "{{secret:a}}".into());
+            (0..count).map(entry).collect()
+        };
+        WebhookPayload::parse(&with("headers", many(16))).unwrap();
+        check(&with("headers", many(17)), "headers must be at most 16");
+    }
+
+    #[test]
+    fn malformed_payload_is_refused_by_its_key() {
+        const METHOD: &str = "method must be POST, PUT, DELETE, PATCH or GET";
+        check(&doc! { "method": "POST" }, "url is missing");
+        check(&doc! { "url": 7 }, "url must be a text");
+        check(&with("method", "HEAD"), METHOD);
+        check(&with("method", "post"), METHOD);
+        check(&with("method", Bson::Null), "method must be a text");
+        check(&with("body", doc! { "a": 1 }), "body must be a text");
+        check(
+            &with("body", "x".repeat(MAX_BODY + 1)),
+            "body must be at most 16 KiB",
+        );
+        WebhookPayload::parse(&with("body", "x".repeat(MAX_BODY))).unwrap();
+        check(
+            &with("body", "{\"key\": \"{{secret:a}}\"}"),
+            "body must name no secret, which only a header can",
+        );
+        check(&with("headers", "a"), "headers must map names to secrets");
+        check(
+            &with("headers", doc! { "a": 1 }),
+            "headers.a must be a text",
+        );
+        check(
+            &with("token", "abc"),
+            "token is no key of a webhook's payload",
+        );
+        check(
+            &with("Bearer abc", "x"),
+            "Bearer… is no key of a webhook's payload",
+        );
     }
 }
