@@ -19,7 +19,6 @@ use crate::cluster::{PodError, PodRegistry, PodSettings};
 use crate::dispatch::Runner;
 use crate::handlers::{HandlerRegistry, InvalidHandler};
 use crate::http::Served;
-use crate::secrets::Secrets;
 
 /// A pod: one process that holds leases for others, cleans up behind revoked ones, and sweeps.
 ///
@@ -164,7 +163,6 @@ pub struct BrainBuilder {
     registry: HandlerRegistry,
     documents: Option<ConfigDocuments>,
     secret: Option<SecretString>,
-    secrets: Secrets,
     metrics: Option<PrometheusHandle>,
     reap_interval: Duration,
     reconcile_interval: Duration,
@@ -181,7 +179,6 @@ impl Brain {
             registry: HandlerRegistry::default(),
             documents: None,
             secret: None,
-            secrets: Secrets::new(None),
             metrics: None,
             reap_interval: Duration::from_secs(30),
             reconcile_interval: Duration::from_secs(300),
@@ -249,13 +246,6 @@ impl BrainBuilder {
     #[must_use]
     pub fn internal_secret(mut self, secret: Option<SecretString>) -> Self {
         self.secret = secret;
-        self
-    }
-
-    /// Where handlers look secrets up.
-    #[must_use]
-    pub fn secrets(mut self, secrets: Secrets) -> Self {
-        self.secrets = secrets;
         self
     }
 

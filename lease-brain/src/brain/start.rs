@@ -7,7 +7,7 @@ use std::time::Duration;
 use lease_shared::{LeaseService, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::{Brain, BrainBuilder, BrainError, Site, Tasks};
+use super::{Brain, BrainBuilder, BrainError, Site, Tasks, Working};
 use crate::cluster::{PodError, PodRegistry};
 use crate::dispatch::{Arrivals, Dispatcher, Peers, Runner, arrivals};
 use crate::http::{self, InternalSecret, Served};
@@ -67,14 +67,14 @@ impl BrainBuilder {
         while_running(&mut tasks, probing).await?.map_err(BrainError::Store)?;
 
         let runner = Runner::new(self.registry.clone());
-        let client = crate::tls::client().map_err(BrainError::Client)?;
+        let peers = Peers::new(self.secret.clone()).map_err(BrainError::Client)?;
         let dispatcher = Dispatcher {
             pod: registry.pod().clone(),
             database: self.database.clone(),
             cleanups: leases.cleanups(),
             types: self.registry.types().into(),
             runner: runner.clone(),
-            peers: Peers::new(client, self.secret.clone()),
+            peers,
         };
         let sweeper = Sweeper {
             leases: leases.clone(),
@@ -129,7 +129,7 @@ impl BrainBuilder {
             stopping,
             site,
             tasks,
-            working: super::Working { cleaning, sweeping },
+            working: Working { cleaning, sweeping },
             drain: self.drain,
         })
     }

@@ -10,6 +10,8 @@ use crate::in_full::in_full;
 
 /// How long the other pod has: its handler's time and some more.
 const LIMIT: Duration = Duration::from_secs(40);
+/// How long until there is a connection to it.
+const CONNECT: Duration = Duration::from_secs(5);
 /// How much of an answer is read.
 const ANSWER: usize = 64 * 1024;
 
@@ -32,8 +34,14 @@ pub(crate) enum Asked {
 }
 
 impl Peers {
-    pub(crate) fn new(client: reqwest::Client, secret: Option<SecretString>) -> Self {
-        Self { client, secret }
+    pub(crate) fn new(secret: Option<SecretString>) -> Result<Self, reqwest::Error> {
+        crate::tls::install_provider();
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()?;
+        Ok(Self { client, secret })
     }
 
     pub(crate) async fn revoked(&self, endpoint: &str, pod: &PodId, cleanup: &Cleanup) -> Asked {

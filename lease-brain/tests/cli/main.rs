@@ -9,6 +9,7 @@ mod definition;
 mod document;
 mod errors;
 mod lost;
+mod on_revoke;
 mod output;
 mod processes;
 mod run;

@@ -3,13 +3,17 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use lease_brain::handlers::webhook;
 use lease_shared::definition::{
     ConfigDocuments, DefinitionResolver, DirectoryDocuments, MongoDocuments,
 };
-use lease_shared::{InvalidName, LeaseService, StoreError, Tenancy, Unavailable, connect};
+use lease_shared::{
+    InvalidName, KnownTypes, LeaseService, StoreError, Tenancy, Unavailable, connect,
+};
 use mongodb::Database;
 use mongodb::error::ErrorKind;
 use mongodb::options::{ClientOptions, ServerAddress};
@@ -92,8 +96,11 @@ impl Connection {
     pub(crate) async fn leases(&self) -> anyhow::Result<LeaseService> {
         let database = self.database().await?;
         let documents = self.documents(&database);
+        // What to call on a revocation is left to a brain.
+        let types = KnownTypes::new().with(webhook::lease_type()?, webhook::SLOT_RETURN);
         let service = LeaseService::builder(database)
             .documents(documents)
+            .listener(Arc::new(types))
             .follow_changes(false);
         Ok(service.start().await?)
     }

@@ -130,7 +130,8 @@ impl DirectoryDocuments {
         })
     }
 
-    fn file(&self, address: &DocumentAddress) -> PathBuf {
+    /// The file of the document at `address`, whether it is there or not.
+    pub fn file(&self, address: &DocumentAddress) -> PathBuf {
         let mut file = self.root.clone();
         file.push(encoded(address.tenant()));
         file.push(encoded(address.project()));

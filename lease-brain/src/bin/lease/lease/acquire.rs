@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use lease_brain::handlers::webhook::{self, WebhookPayload};
 use lease_shared::{Lease, LeaseName, LeaseRef, LeaseRequest, LeaseService, LeaseType};
 use serde::Serialize;
 
@@ -57,15 +58,23 @@ impl Ask {
     }
 
     /// Acquires, telling on a terminal who is waited for. A signal meanwhile gives everything back.
+    ///
+    /// What is to be called on a revocation is written with the holder, so that there is no moment without it.
     pub(crate) async fn acquire(
         &self,
         leases: &LeaseService,
         signals: &mut Signals,
+        on_revoke: Option<&WebhookPayload>,
     ) -> anyhow::Result<Lease> {
+        let lease_type = match on_revoke {
+            Some(_) => webhook::lease_type()?,
+            None => LeaseType::command(),
+        };
         let progress = Arc::new(Progress::new());
         let on_busy = Arc::clone(&progress);
         let request = LeaseRequest::builder()
-            .lease_type(LeaseType::command())
+            .lease_type(lease_type)
+            .maybe_payload(on_revoke.map(WebhookPayload::to_document))
             .lease(LeaseRef::Named(self.name()?))
             .tenancy(self.tenancy()?)
             .holder_ref(self.holder_ref.clone().unwrap_or_else(this_process))
@@ -127,7 +136,10 @@ pub(crate) async fn run(
         );
     }
     let leases = connection.leases().await?;
-    let lease = opts.ask.acquire(&leases, &mut Signals::new()?).await?;
+    let lease = opts
+        .ask
+        .acquire(&leases, &mut Signals::new()?, None)
+        .await?;
     let shown = Acquired {
         token: lease.token().map(|token| token.as_str()),
         resource: lease.resource().map(|resource| resource.as_str()),

@@ -9,6 +9,7 @@ use lease_brain::supervise::{BootInstant, ChildCommand, Deadlines, Ended, Superv
 use lease_shared::{CheckError, Lease, Level, Release};
 
 use super::acquire::Ask;
+use super::on_revoke::{NEVER_CALLED, OnRevoke};
 use super::signals::Signals;
 use super::state_file::{Standing, StateFile};
 use crate::connection::Connection;
@@ -27,7 +28,8 @@ use crate::exit::{INVALID, LOST, coded};
 /// it never ran.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
-    lease run tex --tenant acme --project thesis --user ada --wait 20m -- latexmk -pdf paper.tex")]
+    lease run tex --tenant acme --project thesis --user ada --wait 20m -- latexmk -pdf paper.tex\n  \
+    lease run bench --on-revoke https://plug.example/bench/off --on-revoke-header 'Authorization={{secret:PLUG}}' -- ./measure")]
 pub(crate) struct Opts {
     /// How long before the end of the time to live the command gets TERM, in which it may end by itself; 5 s, or a third
     /// of a time to live below 15 s, if not said. A time to live below three times this is refused.
@@ -35,8 +37,10 @@ pub(crate) struct Opts {
     kill_grace: Option<Duration>,
     #[command(flatten)]
     ask: Ask,
+    #[command(flatten)]
+    on_revoke: OnRevoke,
     /// The command and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required = true, value_name = "COMMAND", help_heading = None::<&str>)]
     command: Vec<OsString>,
 }
 
@@ -44,6 +48,7 @@ pub(crate) struct Opts {
 const KILL_MARGIN: u32 = 3;
 
 pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<ExitCode> {
+    let on_revoke = opts.on_revoke.payload()?;
     let (name, tenancy) = (opts.ask.name()?, opts.ask.tenancy()?);
     let leases = connection.leases().await?;
     // Refused before a wait of 20 minutes rather than after it.
@@ -55,7 +60,13 @@ pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<Ex
         grace(opts.kill_grace, definition.ttl.as_duration())?;
     }
     let mut signals = Signals::new()?;
-    let lease = opts.ask.acquire(&leases, &mut signals).await?;
+    let lease = opts
+        .ask
+        .acquire(&leases, &mut signals, on_revoke.as_ref())
+        .await?;
+    if lease.is_noop() && on_revoke.is_some() {
+        eprintln!("lease: warning: {NEVER_CALLED}");
+    }
     let result = under(&lease, &opts, &mut signals).await;
     // The command has ended, so the slot is free whatever came of it.
     let released = lease.release().await;

@@ -1,0 +1,3 @@
+//! The process with handlers, part by part.
+
+mod webhook;
