@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use lease_shared::{
     Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn,
-    StoreError,
 };
 use mongodb::Database;
 use tokio::sync::mpsc;

@@ -30,7 +30,7 @@ use problem::Refusal;
 const BODY: usize = 64 * 1024;
 
 /// What the routes work on.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) leases: LeaseService,
     pub(crate) database: Database,

@@ -1,0 +1,136 @@
+//! `brain`: the process that sweeps, knows which pods live, and cleans up behind revoked leases.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Parser;
+use lease_brain::args::{BrainArgs, BrainSettings};
+use lease_brain::brain::{Brain, Shutdown};
+use lease_brain::handlers::webhook::{Webhook, WebhookLimits};
+use lease_brain::secrets::Secrets;
+use lease_brain::telemetry;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The command line is wrong (`EX_USAGE`).
+const USAGE: u8 = 64;
+
+/// The process behind leases: sweeps what is idle or whose pod died, cleans up behind what was revoked, and takes
+/// operators' calls.
+///
+/// Any number of them may run on one database; none is a leader. It listens on loopback unless told otherwise. INT or TERM
+/// drains: nothing new is acquired, clean-ups under way are finished, the pod says that it has stopped. A second one ends
+/// it at once; other brains go on with what it leaves.
+#[derive(Parser)]
+#[command(
+    name = "brain",
+    version,
+    max_term_width = 100,
+    after_help = "Example:\n  brain --mongodb-uri mongodb://127.0.0.1:27017 --internal-token-file /run/secrets/internal"
+)]
+struct Cli {
+    #[command(flatten)]
+    args: BrainArgs,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let settings = match cli.args.resolve() {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error.into(), USAGE),
+    };
+    if let Err(error) = telemetry::init() {
+        return fail(&error.into(), USAGE);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into(), 1),
+    };
+    let ended = runtime.block_on(run(settings));
+    // All that matters has ended. Taking the runtime down around the driver's tasks makes those panic.
+    std::mem::forget(runtime);
+    match ended {
+        Ok(code) => code,
+        Err(error) => fail(&error, 1),
+    }
+}
+
+fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
+    eprintln!("brain: {}", format!("{error:#}").replace(['\n', '\r'], " "));
+    ExitCode::from(code)
+}
+
+async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
+    let shutdown = Shutdown::default();
+    signals(shutdown.clone())?;
+    let database = settings.mongo.database().await?;
+    let documents = settings.mongo.documents(&database);
+    let listen = settings.http.listen;
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("listen on {listen}: choose another --listen"))?;
+    let bound = listener.local_addr()?;
+    let pod = settings
+        .cluster
+        .pod(settings.http.endpoint(bound), bound.port())?;
+    let secrets = Secrets::new(settings.lease.secrets_dir);
+    let webhook = Webhook::new(secrets, WebhookLimits::default())?;
+    tracing::info!(%listen, endpoint = pod.endpoint, node.name = pod.node_name, "starting");
+    let starting = Brain::builder(database, pod, listener)
+        .handler("webhook", Arc::new(webhook))?
+        .documents(documents)
+        .internal_secret(settings.http.internal_token)
+        .metrics(metrics()?)
+        .reap_interval(settings.lease.reap_interval)
+        .reconcile_interval(settings.lease.reconcile_interval)
+        .drain(settings.lease.drain)
+        .start();
+    let brain = tokio::select! {
+        // Nothing is held yet.
+        () = shutdown.drain.cancelled() => return Ok(ExitCode::SUCCESS),
+        brain = starting => brain?,
+    };
+    brain.run(shutdown).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first signal drains, the second aborts.
+fn signals(shutdown: Shutdown) -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        for stop in [&shutdown.drain, &shutdown.abort] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            stop.cancel();
+        }
+    });
+    Ok(())
+}
+
+/// Histograms in buckets, so that those of several pods can be added up.
+fn metrics() -> anyhow::Result<PrometheusHandle> {
+    const SECONDS: [f64; 12] = [
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
+    ];
+    Ok(PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("seconds".to_owned()), &SECONDS)?
+        .install_recorder()?)
+}
