@@ -43,12 +43,22 @@ fn alive_is_who_has_not_stopped_is_heard_and_can_be_reached() {
         (row("silent", 30_001), false),
         // Its clock was another's, of a primary that is none any more.
         (row("ahead", -5000), true),
+        (row("an-hour-ahead", -3_600_000), true),
+        (row("far-ahead", -3_600_001), false),
         (with("starting", |it| it.status = PodStatus::Starting), true),
         (with("stopping", |it| it.status = PodStatus::Stopping), true),
         (with("stopped", |it| it.status = PodStatus::Stopped), false),
         (with("nowhere", |it| it.endpoint = None), false),
         (with("empty", |it| it.endpoint = Some(String::new())), false),
         (with("negative", |it| it.stale_millis = -1), true),
+        (
+            with("first", |it| it.last_heartbeat_at = DateTime::MIN),
+            false,
+        ),
+        (
+            with("last", |it| it.last_heartbeat_at = DateTime::MAX),
+            false,
+        ),
     ];
     let liveness = PodLiveness::of_rows(table.iter().map(|it| it.0.clone()), None);
     for (row, alive) in &table {

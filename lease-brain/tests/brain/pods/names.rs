@@ -1,9 +1,9 @@
 //! One node name, several pods.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lease_brain::cluster::{PodError, PodRegistry, PodSettings};
-use mongodb::bson::doc;
+use mongodb::bson::{DateTime, doc};
 
 use super::stage::{Beating, SOON, Stage, quick, settings};
 
@@ -63,10 +63,17 @@ async fn pod_that_died_long_ago_is_not_waited_for() {
     let stage = Stage::new().await;
     let dead = stage.join(settings("a")).await;
     stage.age(dead.pod(), Duration::from_secs(31)).await;
-    let started = std::time::Instant::now();
-    stage.join(settings("a")).await;
-    assert!(started.elapsed() < SOON.min(Duration::from_secs(10)));
+    let started = Instant::now();
+    let next = stage.join(settings("a")).await;
+    assert!(started.elapsed() < Duration::from_secs(20), "at once");
     assert_eq!(stage.status(dead.pod()).await, "STOPPED");
+
+    // Nor one whose last heartbeat came from a clock gone mad.
+    let mad = doc! { "$set": { "lastHeartbeatAt": DateTime::MAX } };
+    let its = doc! { "_id": next.pod().as_str() };
+    stage.rows().update_one(its, mad).await.unwrap();
+    stage.join(settings("a")).await;
+    assert_eq!(stage.status(next.pod()).await, "STOPPED");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,6 +90,7 @@ async fn of_two_that_start_under_one_name_at_once_one_comes_up() {
     let (loser, winner) = tokio::select! {
         loser = &mut one => (loser, other),
         loser = &mut other => (loser, one),
+        () = tokio::time::sleep(SOON) => panic!("both came up"),
     };
     let error = loser.unwrap().unwrap_err();
     assert!(matches!(error, PodError::NodeNameInUse(_)), "{error:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lease_brain::cluster::{PodError, PodLiveness, PodRegistry};
 use lease_shared::apply_time_limits;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{DateTime, Document, doc};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::{Acknowledgment, ReadPreference, SelectionCriteria, WriteConcern};
@@ -202,10 +202,14 @@ async fn only_rows_of_an_hour_ago_are_removed() {
             kept.push(pod.pod().clone());
         }
     }
-    let broken = doc! { "_id": "odd", "status": "RUNNING" };
-    stage.rows().insert_one(broken).await.unwrap();
+    let mut odd = vec![doc! { "_id": "odd", "status": "RUNNING" }];
+    // The first and the last date that there is are not worth keeping either.
+    for (id, date) in [("first", DateTime::MIN), ("last", DateTime::MAX)] {
+        odd.push(doc! { "_id": id, "lastHeartbeatAt": date });
+    }
+    stage.rows().insert_many(odd).await.unwrap();
     let any = stage.join(settings("f")).await;
-    assert_eq!(any.remove_old().await.unwrap(), 2);
+    assert_eq!(any.remove_old().await.unwrap(), 4);
     assert_eq!(any.remove_old().await.unwrap(), 0);
     for pod in &kept {
         assert!(stage.row(pod).await.is_some(), "{pod}");
