@@ -63,9 +63,9 @@ impl PodSettings {
         check_name("node-name", &self.node_name)?;
         check_endpoint("endpoint", &self.endpoint)?;
         for (label, value) in &self.labels {
-            check_name("label", label)?;
+            check_name("labels", label)?;
             if !value.is_empty() {
-                check_name("value of a label", value)?;
+                check_name("labels", value)?;
             }
         }
         self.check_durations()?;
@@ -193,10 +193,10 @@ mod tests {
         check(&format!("cluster-id \"a\\0\" {cure}"), |it| {
             it.cluster_id = "a\0".to_owned()
         });
-        check(&format!("label \"\" {cure}"), |it| {
+        check(&format!("labels \"\" {cure}"), |it| {
             it.labels.insert(String::new(), "x".to_owned());
         });
-        check(&format!("value of a label \"\\n\" {cure}"), |it| {
+        check(&format!("labels \"\\n\" {cure}"), |it| {
             it.labels.insert("x".to_owned(), "\n".to_owned());
         });
         check("", |it| {
