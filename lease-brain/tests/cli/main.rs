@@ -10,6 +10,7 @@ mod document;
 mod errors;
 mod lost;
 mod output;
+mod pods;
 mod processes;
 mod run;
 mod running;

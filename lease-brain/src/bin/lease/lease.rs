@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod counters;
 pub(crate) mod definition;
 pub(crate) mod list;
+pub(crate) mod pods;
 mod progress;
 pub(crate) mod reconcile;
 pub(crate) mod release;
