@@ -231,7 +231,8 @@ impl BrainBuilder {
         lease_type: &str,
         handler: Arc<dyn LeaseHandler>,
     ) -> Result<Self, InvalidHandler> {
-        self.registry.register(LeaseType::new(lease_type)?, handler)?;
+        self.registry
+            .register(LeaseType::new(lease_type)?, handler)?;
         Ok(self)
     }
 

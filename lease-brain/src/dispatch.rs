@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{PodError, PodLiveness};
 use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
-pub(crate) use peer::Peers;
 use peer::Asked;
+pub(crate) use peer::Peers;
 use places::{PLACES, Places};
 use route::{Refused, Route, Whose, refused, route};
 pub(crate) use runner::Runner;
@@ -93,11 +93,7 @@ impl NotDone {
 
 impl Dispatcher {
     /// Cleans up until it is told to stop; then takes up nothing more, and waits for what runs.
-    pub(crate) async fn run(
-        self,
-        mut arriving: mpsc::Receiver<Due>,
-        stop: CancellationToken,
-    ) {
+    pub(crate) async fn run(self, mut arriving: mpsc::Receiver<Due>, stop: CancellationToken) {
         let mut places = Places::default();
         let mut work = JoinSet::new();
         let mut scan = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
@@ -132,7 +128,9 @@ impl Dispatcher {
         let limit = i64::try_from(PLACES * 2).unwrap_or(i64::MAX);
         match self.cleanups.due(&self.types, limit).await {
             Ok(due) => due.into_iter().for_each(|due| places.add(due)),
-            Err(error) => tracing::warn!(error = in_full(&error), "could not look for due clean-ups"),
+            Err(error) => {
+                tracing::warn!(error = in_full(&error), "could not look for due clean-ups")
+            }
         }
     }
 
@@ -188,18 +186,27 @@ impl Dispatcher {
         let revocation = cleanup.revocation.clone();
         let liveness = match &revocation.pod {
             Some(pod) if *pod != self.pod => Some(self.liveness().await.map_err(|error| {
-                NotDone::here(format!("whether pod {pod} lives is not known: {}", in_full(&error)))
+                NotDone::here(format!(
+                    "whether pod {pod} lives is not known: {}",
+                    in_full(&error)
+                ))
             })?),
             _ => None,
         };
-        match route(self.whose(&revocation, liveness.as_ref()), revocation.pod_bound) {
+        match route(
+            self.whose(&revocation, liveness.as_ref()),
+            revocation.pod_bound,
+        ) {
             Route::Nothing => Ok("its resource died with its pod"),
             Route::Here => self.here(cleanup, revocation).await,
             Route::Peer(endpoint) => {
                 let Some(pod) = &revocation.pod else {
                     return Err(NotDone::here("a peer without a pod".to_owned()));
                 };
-                match (self.peers.revoked(endpoint, pod, cleanup).await, refused(revocation.pod_bound)) {
+                match (
+                    self.peers.revoked(endpoint, pod, cleanup).await,
+                    refused(revocation.pod_bound),
+                ) {
                     (Asked::Done, _) => Ok("by the handler in its pod"),
                     (Asked::HandlerFailed(problem), _) => Err(NotDone {
                         problem,
@@ -245,11 +252,7 @@ impl Dispatcher {
         PodLiveness::read(&self.database, Some(&self.pod)).await
     }
 
-    fn whose<'a>(
-        &self,
-        revocation: &Revocation,
-        liveness: Option<&'a PodLiveness>,
-    ) -> Whose<'a> {
+    fn whose<'a>(&self, revocation: &Revocation, liveness: Option<&'a PodLiveness>) -> Whose<'a> {
         match (&revocation.pod, liveness) {
             (None, _) => Whose::NoPod,
             (Some(_), None) => Whose::Own,

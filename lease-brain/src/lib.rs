@@ -1,6 +1,7 @@
 //! What the `lease` and `brain` binaries are made of.
 
 pub mod api;
+pub mod args;
 pub mod brain;
 pub mod cluster;
 mod dispatch;
@@ -12,4 +13,5 @@ pub mod metrics;
 pub mod secrets;
 pub mod supervise;
 mod sweeper;
+pub mod telemetry;
 mod tls;

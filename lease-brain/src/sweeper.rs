@@ -61,7 +61,9 @@ impl State {
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.last
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -131,9 +133,16 @@ impl Sweeper {
 
     /// Revokes what dead pods hold, and hastens the clean-ups that waited for them.
     async fn reap_dead_pods(&self, report: &mut SweepReply) -> Result<(), String> {
-        let holding = self.leases.pods_with_leases().await.map_err(|error| in_full(&error))?;
+        let holding = self
+            .leases
+            .pods_with_leases()
+            .await
+            .map_err(|error| in_full(&error))?;
         let cleanups = self.leases.cleanups();
-        let waited_for = cleanups.waited_for().await.map_err(|error| in_full(&error))?;
+        let waited_for = cleanups
+            .waited_for()
+            .await
+            .map_err(|error| in_full(&error))?;
         let liveness = self.liveness().await?;
         // Judged in every round, whether anything is held or not: it is about who was there before.
         if let Some(held_back) = self.state.guard.lock().await.judge(roll(&liveness)) {
@@ -163,7 +172,11 @@ impl Sweeper {
     /// not taken, and one that it used before would be.
     async fn reap_pod(&self, pod: &PodId, report: &mut SweepReply) -> Result<(), String> {
         loop {
-            let listed = self.leases.held_by(pod, BATCH).await.map_err(|error| in_full(&error))?;
+            let listed = self
+                .leases
+                .held_by(pod, BATCH)
+                .await
+                .map_err(|error| in_full(&error))?;
             let full_batch = listed.len() == BATCH as usize;
             if listed.is_empty() || self.liveness().await?.is_alive(pod) {
                 return Ok(());
@@ -224,7 +237,10 @@ fn note(reconciled: &ReconcileReport, report: &mut SweepReply) {
 
 fn tell(report: &SweepReply) {
     for problem in &report.failed {
-        tracing::warn!(problem, "a sweep could not do something; the next tries again");
+        tracing::warn!(
+            problem,
+            "a sweep could not do something; the next tries again"
+        );
     }
     for drift in &report.drift {
         tracing::warn!(drift, "a counter and its holders differ");

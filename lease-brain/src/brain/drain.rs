@@ -27,7 +27,10 @@ impl Brain {
             self.working.cleaning.abort();
         }
         if let Err(error) = self.registry.stopped().await {
-            tracing::warn!(error = in_full(&error), "could not say that this pod has stopped; it will be found dead");
+            tracing::warn!(
+                error = in_full(&error),
+                "could not say that this pod has stopped; it will be found dead"
+            );
         }
         self.site.closed.cancel();
     }

@@ -50,7 +50,11 @@ impl BrainBuilder {
 
         let join = || PodRegistry::join(&self.database, self.pod.clone());
         let joining = when_there(PodError::is_transient, join);
-        let registry = Arc::new(while_running(&mut tasks, joining).await?.map_err(BrainError::Pod)?);
+        let registry = Arc::new(
+            while_running(&mut tasks, joining)
+                .await?
+                .map_err(BrainError::Pod)?,
+        );
         let (arrivals, arriving) = arrivals(&self.registry);
         let arrivals: Arc<Arrivals> = Arc::new(arrivals);
         let connect = || {
@@ -62,9 +66,13 @@ impl BrainBuilder {
                 .start()
         };
         let connecting = when_there(StoreError::is_transient, connect);
-        let leases = while_running(&mut tasks, connecting).await?.map_err(BrainError::Store)?;
+        let leases = while_running(&mut tasks, connecting)
+            .await?
+            .map_err(BrainError::Store)?;
         let probing = when_there(StoreError::is_transient, || leases.probe());
-        while_running(&mut tasks, probing).await?.map_err(BrainError::Store)?;
+        while_running(&mut tasks, probing)
+            .await?
+            .map_err(BrainError::Store)?;
 
         let runner = Runner::new(self.registry.clone());
         let peers = Peers::new(self.secret.clone()).map_err(BrainError::Client)?;
@@ -97,7 +105,9 @@ impl BrainBuilder {
         let _ = site.served.set(served);
 
         let mut watch = leases.definitions().watch();
-        tasks.spawn("the watch of definitions", async move { Err(watch.ended().await) });
+        tasks.spawn("the watch of definitions", async move {
+            Err(watch.ended().await)
+        });
         let beating = Arc::clone(&registry);
         tasks.spawn("the heartbeat", async move {
             let ended = beating.keep_alive().await;
@@ -120,7 +130,9 @@ impl BrainBuilder {
         let cleaning = tokio::spawn(dispatcher.run(arriving, stopping.clone()));
         let sweeping = tokio::spawn(sweeper.run(stopping.clone()));
         let running = when_there(PodError::is_transient, || registry.running());
-        while_running(&mut tasks, running).await?.map_err(BrainError::Pod)?;
+        while_running(&mut tasks, running)
+            .await?
+            .map_err(BrainError::Pod)?;
         tracing::info!(pod.id = %registry.pod(), node.name = registry.settings().node_name, "running");
         Ok(Brain {
             leases,
@@ -184,12 +196,17 @@ impl Late {
                     continue;
                 }
             }
-            tracing::warn!("the heartbeat was late, so others may have taken this pod for dead; asking about all its leases");
+            tracing::warn!(
+                "the heartbeat was late, so others may have taken this pod for dead; asking about all its leases"
+            );
             let lost = loop {
                 match self.leases.lost_here().await {
                     Ok(lost) => break lost,
                     Err(error) => {
-                        tracing::warn!(error = in_full(&error), "could not ask about the leases of this pod");
+                        tracing::warn!(
+                            error = in_full(&error),
+                            "could not ask about the leases of this pod"
+                        );
                         tokio::time::sleep(PAUSE).await;
                     }
                 }

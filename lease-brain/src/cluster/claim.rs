@@ -5,7 +5,7 @@ use std::time::Duration;
 use lease_shared::PodId;
 use mongodb::bson::DateTime;
 
-use super::row::PodRow;
+use super::row::{PodRow, since};
 
 /// What was seen of the pod that has the name.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Claim {
 #[derive(Debug)]
 struct Seen {
     pod: PodId,
-    since: DateTime,
+    first_look: DateTime,
     last_beat: DateTime,
     beats: u32,
 }
@@ -54,13 +54,12 @@ impl Claim {
             }
             _ => Seen {
                 pod: row.pod.clone(),
-                since: row.now,
+                first_look: row.now,
                 last_beat: row.last_heartbeat_at,
                 beats: 0,
             },
         };
-        let waited = row.now.timestamp_millis() - seen.since.timestamp_millis();
-        let patient = u64::try_from(waited).unwrap_or(0) <= row.promise().as_millis() as u64;
+        let patient = since(seen.first_look, row.now) <= row.promise();
         let living = seen.beats >= LIVING && !patient;
         self.other = Some(seen);
         if living {

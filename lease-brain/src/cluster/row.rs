@@ -89,13 +89,15 @@ impl PodRow {
 
     /// How long ago it last said that it is there.
     pub fn silence(&self) -> Duration {
-        let millis = self.now.timestamp_millis() - self.last_heartbeat_at.timestamp_millis();
-        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+        since(self.last_heartbeat_at, self.now)
     }
 
     /// Has it been silent for longer than it promised? [`stale`] says the same to the server.
+    ///
+    /// A heartbeat from the future is that of a primary whose clock was ahead; one from beyond an hour would keep a dead
+    /// pod alive, and its name taken, for who knows how long.
     pub fn is_stale(&self) -> bool {
-        self.silence() > self.promise()
+        self.silence() > self.promise() || since(self.now, self.last_heartbeat_at) > KEPT
     }
 
     /// How long it may be silent. A row that promises more than any may would never be taken for dead.
@@ -107,20 +109,32 @@ impl PodRow {
 /// The condition of [`PodRow::is_stale`] for a filter, in the server's clock.
 pub(super) fn stale() -> Document {
     let promise = doc! { "$max": [0, { "$min": ["$staleMillis", millis(KEPT)] }] };
-    doc! {
-        // A missing date compares as less than any date.
-        "lastHeartbeatAt": { "$type": "date" },
-        "staleMillis": { "$type": "number" },
-        "$expr": { "$lt": ["$lastHeartbeatAt", { "$subtract": ["$$NOW", promise] }] },
-    }
+    let mut stale = silent_for(promise.into());
+    stale.insert("staleMillis", doc! { "$type": "number" });
+    stale
 }
 
 /// The condition "silent for so long that nobody wants to see it any more".
 pub(super) fn old() -> Document {
+    silent_for(millis(KEPT).into())
+}
+
+fn silent_for(limit: Bson) -> Document {
+    let before = doc! { "$lt": ["$lastHeartbeatAt", { "$subtract": ["$$NOW", limit] }] };
+    let beyond = doc! { "$gt": ["$lastHeartbeatAt", { "$add": ["$$NOW", millis(KEPT)] }] };
     doc! {
+        // A missing date compares as less than any date.
         "lastHeartbeatAt": { "$type": "date" },
-        "$expr": { "$lt": ["$lastHeartbeatAt", { "$subtract": ["$$NOW", millis(KEPT)] }] },
+        "$expr": { "$or": [before, beyond] },
     }
+}
+
+/// Zero if the earlier one is the later.
+pub(super) fn since(earlier: DateTime, later: DateTime) -> Duration {
+    let millis = later
+        .timestamp_millis()
+        .saturating_sub(earlier.timestamp_millis());
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 pub(super) fn millis(duration: Duration) -> i64 {

@@ -63,9 +63,9 @@ impl PodSettings {
         check_name("node-name", &self.node_name)?;
         check_endpoint("endpoint", &self.endpoint)?;
         for (label, value) in &self.labels {
-            check_name("label", label)?;
+            check_name("labels", label)?;
             if !value.is_empty() {
-                check_name("value of a label", value)?;
+                check_name("labels", value)?;
             }
         }
         self.check_durations()?;
@@ -132,4 +132,107 @@ pub(crate) fn check_endpoint(
         None => endpoint.to_owned(),
     };
     Err(InvalidPodSettings::new(setting, &shown, cure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> PodSettings {
+        PodSettings {
+            cluster_id: "default".to_owned(),
+            node_name: "a".to_owned(),
+            endpoint: "http://10.0.0.7:7311".to_owned(),
+            labels: BTreeMap::from([("zone".to_owned(), "b".to_owned())]),
+            heartbeat: Duration::from_secs(10),
+            stale: Duration::from_secs(30),
+        }
+    }
+
+    /// What is said of the settings so changed; nothing, if they can work.
+    #[track_caller]
+    fn check(expected: &str, change: impl FnOnce(&mut PodSettings)) {
+        let mut settings = settings();
+        change(&mut settings);
+        let said = settings.checked().err().map(|error| error.to_string());
+        assert_eq!(said.unwrap_or_default(), expected);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_with_the_cure() {
+        let millis = Duration::from_millis;
+        let seconds = Duration::from_secs;
+        check("", |_| ());
+        let cure = "must be at least 100ms; 10s is usual";
+        for (heartbeat, shown) in [(0, "0s"), (99, "99ms")] {
+            check(&format!("heartbeat {shown:?} {cure}"), |it| {
+                it.heartbeat = millis(heartbeat)
+            });
+        }
+        check("", |it| {
+            it.heartbeat = millis(100);
+            it.stale = millis(300);
+        });
+        let cure = "must be at least three heartbeats of 10s, so 30s or more: one lost heartbeat is no death";
+        check(&format!("stale \"29s 999ms\" {cure}"), |it| {
+            it.stale = millis(29_999)
+        });
+        check("", |it| it.stale = seconds(3600));
+        let cure = "must be at most 1h: a pod that was silent for so long is forgotten";
+        check(&format!("stale \"1h 1s\" {cure}"), |it| {
+            it.stale = seconds(3601)
+        });
+
+        let cure = "must be 1 to 128 bytes without control characters";
+        check(&format!("node-name \"\" {cure}"), |it| it.node_name.clear());
+        check("", |it| it.node_name = "é".repeat(64));
+        let long = "x".repeat(129);
+        check(&format!("node-name {long:?} {cure}"), |it| {
+            it.node_name.clone_from(&long)
+        });
+        check(&format!("cluster-id \"a\\0\" {cure}"), |it| {
+            it.cluster_id = "a\0".to_owned()
+        });
+        check(&format!("labels \"\" {cure}"), |it| {
+            it.labels.insert(String::new(), "x".to_owned());
+        });
+        check(&format!("labels \"\\n\" {cure}"), |it| {
+            it.labels.insert("x".to_owned(), "\n".to_owned());
+        });
+        check("", |it| {
+            it.labels.insert("x".to_owned(), String::new());
+        });
+    }
+
+    #[test]
+    fn endpoint_is_a_url_that_others_can_use_without_a_secret_in_it() {
+        for good in [
+            "http://10.0.0.7:7311",
+            "https://brain.example/",
+            "http://[::1]:1/lease",
+        ] {
+            check("", |it| it.endpoint = good.to_owned());
+        }
+        let cure =
+            "must be a URL at which the other pods reach this one, like http://10.0.0.7:7311";
+        for bad in [
+            "",
+            "10.0.0.7:7311",
+            "ftp://a",
+            "http://",
+            "http://a?x=1",
+            "http://a#x",
+            "http://a b",
+            "http://a\n",
+        ] {
+            check(&format!("endpoint {bad:?} {cure}"), |it| {
+                it.endpoint = bad.to_owned()
+            });
+        }
+        for secret in ["http://user:hunter2@a", "http://hunter2@a"] {
+            check(&format!("endpoint \"…@a\" {cure}"), |it| {
+                it.endpoint = secret.to_owned()
+            });
+        }
+    }
 }

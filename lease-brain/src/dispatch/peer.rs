@@ -65,7 +65,12 @@ impl Peers {
             .json(&call);
         let answer = match request.send().await {
             Ok(answer) => answer,
-            Err(error) => return Asked::NotDone(format!("pod {pod} could not be asked: {}", in_full(&error.without_url()))),
+            Err(error) => {
+                return Asked::NotDone(format!(
+                    "pod {pod} could not be asked: {}",
+                    in_full(&error.without_url())
+                ));
+            }
         };
         let status = answer.status();
         if status.is_success() {

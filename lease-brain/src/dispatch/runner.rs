@@ -66,7 +66,9 @@ impl Runner {
         let work = async move {
             let lease_type = revocation.lease_type.as_str();
             let Some(handler) = handler else {
-                return Err(format!("this pod has no handler for lease type `{lease_type}`"));
+                return Err(format!(
+                    "this pod has no handler for lease type `{lease_type}`"
+                ));
             };
             let run = async { handler.on_revoked(&revocation).await };
             let run = AssertUnwindSafe(run).catch_unwind();
@@ -87,7 +89,8 @@ impl Runner {
                 .remove(&token);
             outcome
         });
-        let outcome = task.map(|ended| ended.unwrap_or_else(|_| Err("the process is ending".to_owned())));
+        let outcome =
+            task.map(|ended| ended.unwrap_or_else(|_| Err("the process is ending".to_owned())));
         outcome.boxed().shared()
     }
 

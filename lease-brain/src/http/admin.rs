@@ -7,9 +7,7 @@ use lease_shared::{Decision, Revoked};
 
 use super::Served;
 use super::problem::{Body, Refusal};
-use crate::api::{
-    JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply,
-};
+use crate::api::{JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply};
 use crate::cluster::PodLiveness;
 
 /// How much of a reason is kept.

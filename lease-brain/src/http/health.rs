@@ -51,8 +51,16 @@ pub(crate) async fn metrics(served: Served) -> Response {
     ] {
         metrics::set(metrics::HOLDERS, state, value);
     }
-    metrics::set(metrics::REVOCATIONS, "waiting", totals.map(|totals| totals.revoking));
-    metrics::set(metrics::REVOCATIONS, "failed", totals.map(|totals| totals.failed));
+    metrics::set(
+        metrics::REVOCATIONS,
+        "waiting",
+        totals.map(|totals| totals.revoking),
+    );
+    metrics::set(
+        metrics::REVOCATIONS,
+        "failed",
+        totals.map(|totals| totals.failed),
+    );
     let alive = pods.as_ref().map(|pods| {
         let alive = pods.pods().iter().filter(|pod| pod.alive).count();
         (alive as u64, (pods.pods().len() - alive) as u64)
@@ -60,7 +68,8 @@ pub(crate) async fn metrics(served: Served) -> Response {
     metrics::set(metrics::PODS, "alive", alive.map(|(alive, _)| alive));
     metrics::set(metrics::PODS, "dead", alive.map(|(_, dead)| dead));
     let age = served.sweeper.state.last_sweep();
-    ::metrics::gauge!(metrics::SWEEP_AGE).set(age.map_or(f64::NAN, |last| last.elapsed().as_secs_f64()));
+    ::metrics::gauge!(metrics::SWEEP_AGE)
+        .set(age.map_or(f64::NAN, |last| last.elapsed().as_secs_f64()));
     (
         StatusCode::OK,
         [("content-type", "text/plain; version=0.0.4")],

@@ -15,7 +15,11 @@ pub(crate) async fn revoked(
     Body(call): Body<RevokedCall>,
 ) -> Result<StatusCode, Refusal> {
     if call.pod != *served.registry.pod() {
-        let message = format!("pod {} is not here: this is pod {}", call.pod, served.registry.pod());
+        let message = format!(
+            "pod {} is not here: this is pod {}",
+            call.pod,
+            served.registry.pod()
+        );
         return Err(Refusal::not_found(Problem::UNKNOWN_POD, message));
     }
     let cleanups = served.leases.cleanups();

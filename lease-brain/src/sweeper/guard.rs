@@ -36,7 +36,10 @@ impl Guard {
     /// Judges one round. Nothing: the dead are to be believed dead.
     pub(crate) fn judge(&mut self, roll: Roll) -> Option<HeldBack> {
         let counted: BTreeSet<_> = self.alive_before.difference(&roll.stopped).collect();
-        let missing = counted.iter().filter(|name| !roll.alive.contains(**name)).count();
+        let missing = counted
+            .iter()
+            .filter(|name| !roll.alive.contains(**name))
+            .count();
         let of = counted.len();
         if of >= PODS && missing * 2 > of && self.waited < ROUNDS {
             self.waited += 1;

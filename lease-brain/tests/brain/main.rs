@@ -1,3 +1,4 @@
-//! The process with handlers, part by part.
+//! The brain, on a real MongoDB with a database for each test.
 
+mod pods;
 mod webhook;

@@ -11,6 +11,7 @@ mod errors;
 mod lost;
 mod on_revoke;
 mod output;
+mod pods;
 mod processes;
 mod run;
 mod running;

@@ -36,6 +36,7 @@ async fn list_shows_leases_with_filters() {
         "PROJECT",
         "USER",
         "HOLDER",
+        "POD",
         "AGE",
         "EXPIRES IN",
     ];
@@ -47,6 +48,7 @@ async fn list_shows_leases_with_filters() {
         "thesis",
         "ada",
         "first job",
+        "-",
         "DURATION",
         "DURATION",
     ];
@@ -93,8 +95,8 @@ async fn expired_lease_is_listed_first_and_as_expired() {
     world.age(std::time::Duration::from_secs(500)).await;
     world.acquire(&["pdf", "--user", "new"]);
     let table = world.lease(&["list"]).table();
-    assert_eq!((&*table[1][5], &*table[1][8]), ("old", "expired"));
-    assert_eq!((&*table[2][5], &*table[2][8]), ("new", "DURATION"));
+    assert_eq!((&*table[1][5], &*table[1][9]), ("old", "expired"));
+    assert_eq!((&*table[2][5], &*table[2][9]), ("new", "DURATION"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +158,7 @@ async fn show_tells_everything_but_the_values_of_the_payload() {
     let whole = json!({
         "token": token, "lease": "pdf", "resource": "pdf", "type": "command", "state": "HELD",
         "tenant": "acme", "project": "thesis", "user": "ada", "holderRef": "first job",
-        "pod": null, "podBound": false, "slotReturn": "AFTER_CLEANUP",
+        "pod": null, "podAlive": null, "podBound": false, "slotReturn": "AFTER_CLEANUP",
         "levels": ["pdf|user|acme/ada", "pdf|global|"], "ttlSeconds": 120,
         "createdAt": "…", "acquiredAt": "…", "lastSeenAt": "…", "ageSeconds": "…", "expiresInSeconds": "…",
         "beats": 0, "payloadKeys": ["jobId"], "revocationReason": null, "revokedAt": null,

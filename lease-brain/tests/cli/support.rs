@@ -105,6 +105,10 @@ impl World {
         self.mongo.database().collection("resource_lease_counters")
     }
 
+    pub(crate) fn pods(&self) -> Collection<Document> {
+        self.mongo.database().collection("brain_pods")
+    }
+
     /// How many holder documents there are, and how many tokens in all counters.
     pub(crate) async fn stored(&self) -> (u64, i64) {
         let holders = self.holders().count_documents(doc! {}).await.unwrap();

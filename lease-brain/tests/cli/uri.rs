@@ -18,7 +18,7 @@ fn assert_silent(output: &Output) {
 const TOKEN: &str = "00000000000000000000000000000000";
 const AT: &str = "_vance/config/lease/pdf.yaml";
 
-const EVERY_COMMAND: [&[&str]; 13] = [
+const EVERY_COMMAND: [&[&str]; 14] = [
     &["run", "pdf", "--", "true"],
     &["acquire", "pdf"],
     &["check", TOKEN],
@@ -26,6 +26,7 @@ const EVERY_COMMAND: [&[&str]; 13] = [
     &["list"],
     &["show", TOKEN],
     &["counters"],
+    &["pods"],
     &["definition", "pdf"],
     &["reconcile"],
     &["document", "put", "notes"],

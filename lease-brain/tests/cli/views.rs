@@ -43,10 +43,28 @@ async fn control_characters_reach_no_terminal() {
         .update_many(doc! { "level": "user" }, counters)
         .await
         .unwrap();
-    for args in [&["list"][..], &["show", &token], &["counters"]] {
+    let id = mongodb::bson::Uuid::new().to_string();
+    let now = mongodb::bson::DateTime::MIN;
+    let pod = doc! {
+        "_id": id, "clusterId": HOSTILE, "nodeName": HOSTILE, "endpoint": HOSTILE, "status": "RUNNING", "bootedAt": now,
+        "lastHeartbeatAt": now, "writtenAt": now, "staleMillis": 1, "version": HOSTILE, "labels": { "x": HOSTILE },
+    };
+    let unreadable = doc! { "_id": HOSTILE };
+    world.pods().insert_many([pod, unreadable]).await.unwrap();
+    for args in [
+        &["list"][..],
+        &["show", &token],
+        &["counters"],
+        &["pods"],
+        &["pods", "--json"],
+    ] {
         let output = world.lease(args);
         assert_eq!(output.code, Some(0), "{output:?}");
-        assert!(output.stdout.contains("\\u{1b}[2J"), "{output:?}");
+        let escaped = ["\\u{1b}[2J", "\\u001b[2J"];
+        assert!(
+            escaped.iter().any(|it| output.stdout.contains(it)),
+            "{output:?}"
+        );
         assert_harmless(&output);
     }
     // The oldest holder is part of the refusal, if its names are such as can be.

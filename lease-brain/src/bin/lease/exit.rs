@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use lease_brain::cluster::PodError;
 use lease_shared::definition::{DocumentError, DocumentStoreError, ResolveError};
 use lease_shared::{AcquireError, CheckError, InvalidName, StoreError};
 
@@ -61,7 +62,8 @@ fn word(error: Cause<'_>) -> Option<&'static str> {
             ResolveError::Undefined { .. } => "LEASE_UNDEFINED",
             ResolveError::Broken(_) | ResolveError::Unavailable(_) => "LEASE_UNAVAILABLE",
         })
-    } else if error.is::<StoreError>() || error.is::<DocumentStoreError>() {
+    } else if error.is::<StoreError>() || error.is::<DocumentStoreError>() || error.is::<PodError>()
+    {
         Some("LEASE_UNAVAILABLE")
     } else if error.is::<InvalidName>() {
         Some("LEASE_INVALID")

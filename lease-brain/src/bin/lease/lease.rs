@@ -6,6 +6,7 @@ pub(crate) mod counters;
 pub(crate) mod definition;
 pub(crate) mod list;
 mod on_revoke;
+pub(crate) mod pods;
 mod progress;
 pub(crate) mod reconcile;
 pub(crate) mod release;

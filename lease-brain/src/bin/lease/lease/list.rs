@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use lease_shared::{Filter, HolderState, HolderView, LeaseViews, PodId};
+use lease_shared::{Filter, HolderState, LeaseViews, PodId};
 
+use super::pods::WithPod;
 use crate::connection::{Connection, asked};
 use crate::output;
 
@@ -84,14 +85,16 @@ pub(crate) async fn run(
         state: opts.state.map(HolderState::from),
         ..opts.scope.filter()
     };
-    let views = LeaseViews::new(connection.database().await?);
+    let database = connection.database().await?;
+    let views = LeaseViews::new(database.clone());
     let listed = asked(views.holders(&filter).await)?;
     output::unreadable(&listed.unreadable);
+    let holders = WithPod::of(listed.entries, &database).await?;
     if json {
-        output::json(&listed.entries)?;
+        output::json(&holders)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if listed.entries.is_empty() {
+    if holders.is_empty() {
         eprintln!("no leases match; `lease acquire` or `lease run` takes one");
         return Ok(ExitCode::SUCCESS);
     }
@@ -103,14 +106,17 @@ pub(crate) async fn run(
         "PROJECT",
         "USER",
         "HOLDER",
+        "POD",
         "AGE",
         "EXPIRES IN",
     ];
-    output::table(header, listed.entries.into_iter().map(row))?;
+    output::table(header, holders.into_iter().map(row))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(holder: HolderView) -> [String; 9] {
+fn row(listed: WithPod) -> [String; 10] {
+    let pod = listed.pod_in_short();
+    let holder = listed.holder;
     let expires = match holder.expires_in_seconds {
         0 => "expired".to_owned(),
         seconds => output::seconds(seconds),
@@ -123,6 +129,7 @@ fn row(holder: HolderView) -> [String; 9] {
         holder.project,
         holder.user,
         holder.holder_ref,
+        pod,
         output::seconds(holder.age_seconds),
         expires,
     ]

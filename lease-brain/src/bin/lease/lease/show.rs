@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use lease_shared::{LeaseToken, LeaseViews};
 
+use super::pods::WithPod;
 use crate::connection::{Connection, asked};
 use crate::exit::{LOST, coded};
 use crate::output;
@@ -23,17 +24,21 @@ pub(crate) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let token = LeaseToken::new(opts.token)?;
-    let views = LeaseViews::new(connection.database().await?);
+    let database = connection.database().await?;
+    let views = LeaseViews::new(database.clone());
     let Some(holder) = asked(views.holder(&token).await)? else {
         let problem = format!(
             "no lease {token}: it is not held any more; released, or reaped and cleaned up, or never was"
         );
         return Err(coded(LOST, problem));
     };
+    let shown = WithPod::of_one(holder, &database).await?;
     if json {
-        output::json(&holder)?;
+        output::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let pod = shown.pod_in_full();
+    let holder = shown.holder;
     let none = || "-".to_owned();
     let expires = match holder.expires_in_seconds {
         0 => "expired; the next sweep or acquire reaps it".to_owned(),
@@ -53,16 +58,7 @@ pub(crate) async fn run(
         ("project", holder.project),
         ("user", holder.user),
         ("holder", holder.holder_ref),
-        (
-            "pod",
-            holder.pod.map_or_else(none, |pod| {
-                if holder.pod_bound {
-                    format!("{pod} (bound)")
-                } else {
-                    pod
-                }
-            }),
-        ),
+        ("pod", pod),
         ("books", holder.levels.join(", ")),
         ("acquired", holder.acquired_at.unwrap_or_else(none)),
         (

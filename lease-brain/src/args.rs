@@ -1,0 +1,118 @@
+//! The options of `brain`, a section for each concern, each resolved to settings in which nothing is missing.
+//!
+//! Every option has an environment variable. What clap cannot judge by itself (a combination, a file, a token's length)
+//! is judged by [`BrainArgs::resolve`], before a port is opened or a server is asked.
+
+mod cluster;
+mod http;
+mod lease;
+mod mongo;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use humantime::format_duration;
+
+pub use cluster::{ClusterArgs, ClusterSettings, NodeName};
+pub use http::{Advertise, HttpArgs, HttpSettings};
+pub use lease::{LeaseArgs, LeaseSettings};
+pub use mongo::{DocumentsAt, MongoArgs, UnusableUri};
+
+use crate::cluster::InvalidPodSettings;
+
+/// Everything that `brain` can be told.
+#[derive(Args, Clone)]
+pub struct BrainArgs {
+    #[command(flatten)]
+    mongo: MongoArgs,
+    #[command(flatten)]
+    http: HttpArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    lease: LeaseArgs,
+}
+
+/// What `brain` runs with.
+#[derive(Clone)]
+pub struct BrainSettings {
+    /// Where the state is.
+    pub mongo: MongoArgs,
+    /// Where it is reached.
+    pub http: HttpSettings,
+    /// How it stands among the others.
+    pub cluster: ClusterSettings,
+    /// How it treats leases.
+    pub lease: LeaseSettings,
+}
+
+impl BrainArgs {
+    /// Reads what is named by files, and judges what stands together.
+    ///
+    /// # Errors
+    /// The first thing that cannot work, in one line with the cure.
+    pub fn resolve(self) -> Result<BrainSettings, InvalidArgs> {
+        let settings = BrainSettings {
+            mongo: self.mongo,
+            http: self.http.resolve()?,
+            cluster: self.cluster.resolve()?,
+            lease: self.lease.resolve()?,
+        };
+        // Whatever the port will be, what is wrong with the rest can be said now.
+        let listen = settings.http.listen;
+        let endpoint = settings.http.endpoint(listen);
+        settings.cluster.pod(endpoint, listen.port())?;
+        Ok(settings)
+    }
+}
+
+/// Options that cannot work, with the cure.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidArgs {
+    /// What the others would see of this pod.
+    #[error("--{0}")]
+    Pod(#[from] InvalidPodSettings),
+    /// There is no telling at which of its addresses others reach it.
+    #[error(
+        "--listen {0} is every address of this machine: say with --advertise at which URL the other pods reach this one"
+    )]
+    Wildcard(SocketAddr),
+    /// There are two tokens, and no telling which is meant.
+    #[error(
+        "--internal-token and --internal-token-file (LEASE_INTERNAL_TOKEN and LEASE_INTERNAL_TOKEN_FILE) are both given: keep one"
+    )]
+    TwoTokens,
+    /// A token that can be guessed. It is not shown.
+    #[error(
+        "{option} has {length} bytes: it must have at least 16, as from `openssl rand -hex 16`"
+    )]
+    ShortToken {
+        /// Where it came from.
+        option: String,
+        /// How long it is.
+        length: usize,
+    },
+    /// The token's file cannot be read.
+    #[error("--internal-token-file {}", path.display())]
+    TokenFile {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The same label twice.
+    #[error("--labels has {0:?} twice: keep one")]
+    TwoLabels(String),
+    /// There are no secrets to be had there.
+    #[error("--secrets-dir {} is no directory: create it, or leave the option out", .0.display())]
+    NoSecretsDir(PathBuf),
+    /// The sweep would do nothing but run.
+    #[error("--reap-interval \"{}\" must be at least 100ms; 30s is usual", format_duration(*.0))]
+    ReapInterval(Duration),
+}
+
+#[cfg(test)]
+mod tests;

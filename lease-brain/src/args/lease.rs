@@ -1,0 +1,83 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::InvalidArgs;
+
+/// How the brain treats leases.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Leases")]
+pub struct LeaseArgs {
+    /// How often it looks for leases that are idle, or whose pod is dead. Too small, and the sweeps of many pods are
+    /// load on MongoDB and nothing else; too large, and the slots of the dead come back late.
+    #[arg(
+        long,
+        env = "LEASE_REAP_INTERVAL",
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = humantime::parse_duration
+    )]
+    reap_interval: Duration,
+    /// How often it compares all counters with their holders, frees what nobody holds and removes empty counters. Too
+    /// small, and it reads every counter again and again; too large, and slots that a crash left without a holder come
+    /// back late where nobody waits for them.
+    #[arg(
+        long,
+        env = "LEASE_RECONCILE_INTERVAL",
+        value_name = "DURATION",
+        default_value = "5m",
+        value_parser = humantime::parse_duration
+    )]
+    reconcile_interval: Duration,
+    /// How long the first signal to stop lets clean-ups run on. Too small, and they are cut off, to be begun anew by
+    /// another brain a minute later; too large, and whoever started this one kills it before it is done.
+    #[arg(
+        long,
+        env = "LEASE_DRAIN",
+        value_name = "DURATION",
+        default_value = "25s",
+        value_parser = humantime::parse_duration
+    )]
+    drain: Duration,
+    /// Where the secrets are that documents name: PATH/TENANT/PROJECT/NAME.
+    #[arg(long, env = "LEASE_SECRETS_DIR", value_name = "PATH")]
+    secrets_dir: Option<PathBuf>,
+    /// Let the documents of tenants and projects name commands to execute. Whoever may write such a document may then
+    /// run anything as this process's user.
+    #[arg(long, env = "LEASE_ALLOW_PROJECT_COMMANDS")]
+    allow_project_commands: bool,
+}
+
+/// How the brain treats leases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseSettings {
+    /// How often it sweeps.
+    pub reap_interval: Duration,
+    /// How often it reconciles.
+    pub reconcile_interval: Duration,
+    /// How long a drain may take.
+    pub drain: Duration,
+    /// Where the secrets are; without it there are none but those of the environment.
+    pub secrets_dir: Option<PathBuf>,
+    /// May the documents of tenants and projects name commands to execute?
+    pub allow_project_commands: bool,
+}
+
+impl LeaseArgs {
+    pub(super) fn resolve(self) -> Result<LeaseSettings, InvalidArgs> {
+        if self.reap_interval < Duration::from_millis(100) {
+            return Err(InvalidArgs::ReapInterval(self.reap_interval));
+        }
+        if let Some(path) = self.secrets_dir.as_ref().filter(|path| !path.is_dir()) {
+            return Err(InvalidArgs::NoSecretsDir(path.clone()));
+        }
+        Ok(LeaseSettings {
+            reap_interval: self.reap_interval,
+            reconcile_interval: self.reconcile_interval,
+            drain: self.drain,
+            secrets_dir: self.secrets_dir,
+            allow_project_commands: self.allow_project_commands,
+        })
+    }
+}

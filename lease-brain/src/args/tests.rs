@@ -1,0 +1,172 @@
+use std::fs;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    brain: BrainArgs,
+}
+
+/// The settings of a brain that is told this, or the one line in which it refuses. The environment of the tests says
+/// nothing to it.
+fn resolve(args: &[&str]) -> Result<BrainSettings, String> {
+    let cli =
+        Cli::try_parse_from([&["brain"], args].concat()).map_err(|error| error.to_string())?;
+    cli.brain.resolve().map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn assert_refused(args: &[&str], expected: &str) {
+    match resolve(args) {
+        Ok(_) => panic!("{args:?} is not refused"),
+        Err(line) => assert_eq!(line, expected, "{args:?}"),
+    }
+}
+
+#[test]
+fn options_are_well_formed_and_each_has_a_variable() {
+    use clap::CommandFactory;
+    let command = Cli::command();
+    command.clone().debug_assert();
+    for option in command.get_arguments() {
+        assert!(option.get_env().is_some(), "{option}");
+        assert!(option.get_help().is_some(), "{option}");
+        assert!(option.get_long().is_some(), "{option}");
+    }
+}
+
+#[test]
+fn brain_that_is_told_nothing_runs_by_itself() {
+    let settings = resolve(&[]).unwrap();
+    let bound = "127.0.0.1:4711".parse().unwrap();
+    let endpoint = settings.http.endpoint(bound);
+    assert_eq!(endpoint, "http://127.0.0.1:4711");
+    assert_eq!(settings.http.listen.to_string(), "127.0.0.1:7311");
+    assert!(settings.http.internal_token.is_none());
+    let pod = settings.cluster.pod(endpoint, bound.port()).unwrap();
+    assert_eq!(pod.cluster_id, "default");
+    assert!(pod.node_name.ends_with(":4711"), "{}", pod.node_name);
+    assert!(pod.node_name.len() > ":4711".len());
+    assert_eq!(
+        (pod.heartbeat, pod.stale),
+        (Duration::from_secs(10), Duration::from_secs(30))
+    );
+    assert_eq!(settings.lease.reap_interval, Duration::from_secs(30));
+    assert!(!settings.lease.allow_project_commands);
+}
+
+#[test]
+fn what_is_said_is_what_it_runs_with() {
+    let settings = resolve(&[
+        "--listen=[::]:0",
+        "--advertise=https://brain.example/",
+        "--cluster-id=blue",
+        "--node-name=a|b",
+        "--labels=zone=b,$rack=,eq=a=b",
+        "--heartbeat=200ms",
+        "--stale=1s",
+        "--reap-interval=1s",
+        "--allow-project-commands",
+        "--internal-token=0123456789abcdef",
+    ])
+    .unwrap();
+    let bound = "[::]:4711".parse().unwrap();
+    let endpoint = settings.http.endpoint(bound);
+    let pod = settings.cluster.pod(endpoint, bound.port()).unwrap();
+    assert_eq!(pod.endpoint, "https://brain.example");
+    assert_eq!((&*pod.cluster_id, &*pod.node_name), ("blue", "a|b"));
+    let labels: Vec<_> = pod.labels.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    assert_eq!(labels, ["$rack:", "eq:a=b", "zone:b"]);
+    assert!(settings.lease.allow_project_commands);
+    let shown = format!("{:?}", settings.http);
+    assert!(!shown.contains("0123456789abcdef"), "{shown}");
+}
+
+#[test]
+fn nonsense_is_refused_in_one_line_with_the_cure() {
+    assert_refused(
+        &["--listen=0.0.0.0:7311"],
+        "--listen 0.0.0.0:7311 is every address of this machine: say with --advertise at which URL the other pods reach \
+         this one",
+    );
+    assert_refused(
+        &["--advertise=brain:7311"],
+        "--advertise \"brain:7311\" must be a URL at which the other pods reach this one, like http://10.0.0.7:7311",
+    );
+    assert_refused(
+        &["--stale=29s"],
+        "--stale \"29s\" must be at least three heartbeats of 10s, so 30s or more: one lost heartbeat is no death",
+    );
+    assert_refused(
+        &["--heartbeat=0s"],
+        "--heartbeat \"0s\" must be at least 100ms; 10s is usual",
+    );
+    assert_refused(
+        &["--node-name="],
+        "--node-name \"\" must be 1 to 128 bytes without control characters",
+    );
+    assert_refused(
+        &["--labels=a=1,b=2,a=3"],
+        "--labels has \"a\" twice: keep one",
+    );
+    assert_refused(
+        &["--labels=a=\u{7}"],
+        "--labels \"\\u{7}\" must be 1 to 128 bytes without control characters",
+    );
+    assert_refused(
+        &["--reap-interval=0s"],
+        "--reap-interval \"0s\" must be at least 100ms; 30s is usual",
+    );
+    assert_refused(
+        &["--secrets-dir=/nonexistent"],
+        "--secrets-dir /nonexistent is no directory: create it, or leave the option out",
+    );
+    assert!(resolve(&["--labels=a"]).is_err_and(|it| it.contains("must be NAME=VALUE")));
+    assert!(resolve(&["--documents=dir:"]).is_err());
+}
+
+#[test]
+fn token_is_long_enough_and_never_shown() {
+    use secrecy::ExposeSecret;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |text: &str| {
+        let path = folder.path().join("token");
+        fs::write(&path, text).unwrap();
+        format!("--internal-token-file={}", path.display())
+    };
+    let told = file("\n 0123456789abcdef\n");
+    let settings = resolve(&[&told]).unwrap();
+    let token = settings.http.internal_token.unwrap();
+    assert_eq!(token.expose_secret(), "0123456789abcdef");
+
+    let path = folder.path().join("token");
+    let path = path.display();
+    let rule = "it must have at least 16, as from `openssl rand -hex 16`";
+    for (text, length) in [("", 0), (" \n", 0), ("  hunter2-hunter2  ", 15)] {
+        let expected = format!("--internal-token-file {path} has {length} bytes: {rule}");
+        assert_refused(&[&file(text)], &expected);
+    }
+    assert_refused(
+        &["--internal-token=hunter2-hunter2"],
+        &format!("--internal-token has 15 bytes: {rule}"),
+    );
+    assert_refused(
+        &["--internal-token="],
+        &format!("--internal-token has 0 bytes: {rule}"),
+    );
+    assert_refused(
+        &[
+            "--internal-token=0123456789abcdef",
+            &file("0123456789abcdef"),
+        ],
+        "--internal-token and --internal-token-file (LEASE_INTERNAL_TOKEN and LEASE_INTERNAL_TOKEN_FILE) are both given: \
+         keep one",
+    );
+    assert_refused(
+        &["--internal-token-file=/nonexistent"],
+        "--internal-token-file /nonexistent",
+    );
+}
