@@ -424,10 +424,14 @@ mod tests {
     #[tokio::test]
     async fn no_error_holds_a_value() {
         let large = "hunter2".repeat(MAX_BYTES / 4);
-        for bytes in [b"hunter2\xff".as_slice(), large.as_bytes()] {
+        for (bytes, problem) in [
+            (b"hunter2\xff".as_slice(), "key is not UTF-8"),
+            (large.as_bytes(), "key has more than 64 KiB"),
+        ] {
             let (_dir, secrets) = stage(&[("root/acme/thesis/key", bytes)]);
             let error = refusal(&secrets, "acme", "thesis", "key").await;
-            assert!(error.contains("acme/thesis/key"), "{error}");
+            assert!(error.contains("root/acme/thesis/"), "{error}");
+            assert!(error.ends_with(problem), "{error}");
             assert!(
                 !error.contains("hunter2") && !error.contains("104, 117, 110"),
                 "{error}"

@@ -11,7 +11,7 @@ use lease_brain::{
 };
 use lease_shared::{LeaseHandler, LeaseToken, Revocation, RevocationReason, SlotReturn, Tenancy};
 use mongodb::bson::{Document, doc};
-use receiver::{Raw, Receiver};
+use receiver::{Full, Raw, Receiver};
 use tempfile::TempDir;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -329,6 +329,28 @@ async fn receiver_that_hangs_is_an_error_in_time() {
         let expected = format!("call {}: no answer within 300ms", receiver.host());
         assert!(error.starts_with(&expected), "{error}");
         assert_eq!(receiver.connections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn receiver_that_takes_no_connection_is_an_error_in_time() {
+    let stage = Stage::with_limits(WebhookLimits {
+        connect: Duration::from_millis(300),
+        ..WebhookLimits::default()
+    });
+    let receiver = Full::new().await;
+    let error = stage.call(payload(&receiver.url(PATH))).await.unwrap_err();
+    assert!(error.contains(": no connection within 300ms"), "{error}");
+}
+
+#[tokio::test]
+async fn no_connection_is_used_twice() {
+    let stage = Stage::new();
+    // It would not answer a second time.
+    let receiver = Raw::hanging_after("HTTP/1.1 204 No Content\r\n\r\n").await;
+    for calls in 1..=3 {
+        stage.call(payload(&receiver.url(PATH))).await.unwrap();
+        assert_eq!(receiver.connections(), calls);
     }
 }
 

@@ -248,6 +248,12 @@ mod tests {
             .await
     }
 
+    #[test]
+    fn value_of_a_header_is_shown_to_no_debugger() {
+        let value = header_value(&"Bearer hunter2".into()).unwrap();
+        assert!(!format!("{value:?}").contains("hunter2"));
+    }
+
     #[tokio::test]
     async fn https_needs_a_certificate_that_is_trusted_for_the_host() {
         let (port, certificate) = receiver().await;

@@ -385,10 +385,12 @@ mod tests {
         let limit = |fill: &str, count: usize| format!("https://h/{}", fill.repeat(count));
         let longest = limit("x", MAX_URL - "https://h/".len());
         WebhookPayload::new(&longest).unwrap();
-        // As long as that when it is sent.
+        // Short when it is sent, and the other way round.
+        let detour = limit("x/../", MAX_URL / 5);
         let encoded = limit("é", MAX_URL / 4);
         for (bad, problem) in [
             (longest.clone() + "x", "url must be at most 2048 bytes"),
+            (detour, "url must be at most 2048 bytes"),
             (encoded, "url must be at most 2048 bytes"),
         ] {
             check(&with_url(&bad), problem);

@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{
@@ -16,8 +17,9 @@ use axum::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinHandle,
+    time::timeout,
 };
 
 /// One request.
@@ -180,5 +182,35 @@ async fn pour(mut connection: TcpStream) -> usize {
 impl Drop for Raw {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// A server that has more connections waiting than it lets wait.
+pub(crate) struct Full {
+    address: SocketAddr,
+    _listener: TcpListener,
+    _waiting: Vec<TcpStream>,
+}
+
+impl Full {
+    pub(crate) async fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        let patience = Duration::from_millis(200);
+        while let Ok(connected) = timeout(patience, TcpStream::connect(address)).await {
+            waiting.push(connected.unwrap());
+        }
+        Self {
+            address,
+            _listener: listener,
+            _waiting: waiting,
+        }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
     }
 }
