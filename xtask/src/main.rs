@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Real commands from several processes share a resource under caps; two of them are killed
+    /// Real commands and pods share resources under caps; some of them are killed, and nothing is lost
     Demo(demo::Opts),
     /// A MongoDB for people: it runs until it is stopped
     #[command(subcommand)]
@@ -45,6 +45,8 @@ enum Task {
     Contender(demo::contender::Opts),
     #[command(name = "__job", hide = true)]
     Job(demo::job::Opts),
+    #[command(name = "__pod", hide = true)]
+    Pod(demo::pod::Opts),
 }
 
 #[tokio::main]
@@ -68,6 +70,7 @@ async fn run(task: Task) -> Result<()> {
         Task::Demo(opts) => demo::run(opts).await,
         Task::Contender(opts) => demo::contender::run(opts).await,
         Task::Job(opts) => demo::job::run(opts),
+        Task::Pod(opts) => demo::pod::run(opts).await,
     }
 }
 
