@@ -12,7 +12,7 @@ mod pods;
 mod replay;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ struct Killed {
 
 pub(crate) async fn run(opts: Opts) -> Result<()> {
     let started = Instant::now();
-    let lease = build_lease()?;
+    let lease = build_binaries()?.join("lease");
     let server = match given_uri() {
         Some(_) => None,
         None => Some(Mongod::start().await?),
@@ -323,8 +323,8 @@ impl Store {
     }
 }
 
-/// Builds the `lease` command, as quietly as nothing goes wrong.
-pub(crate) fn build_lease() -> Result<PathBuf> {
+/// Builds `lease` and `brain`, as quietly as nothing goes wrong, and gives their folder.
+pub(crate) fn build_binaries() -> Result<PathBuf> {
     succeed(&mut cargo([
         "build",
         "--quiet",
@@ -332,10 +332,10 @@ pub(crate) fn build_lease() -> Result<PathBuf> {
         "lease-brain",
         "--bin",
         "lease",
+        "--bin",
+        "brain",
     ]))?;
-    Ok(test_mongo::paths::target()
-        .join("debug")
-        .join(Path::new("lease")))
+    Ok(test_mongo::paths::target().join("debug"))
 }
 
 fn report(opts: &Opts, verdict: &Verdict) -> Result<()> {

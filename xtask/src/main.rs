@@ -5,6 +5,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod demo;
+mod dev;
 mod mongo;
 mod readme;
 mod test;
@@ -30,6 +31,10 @@ struct Cli {
 enum Task {
     /// Real commands and pods share resources under caps; some of them are killed, and nothing is lost
     Demo(demo::Opts),
+    /// A MongoDB and a brain to try things on, until `down`
+    Up,
+    /// Stop what `up` started
+    Down,
     /// A MongoDB for people: it runs until it is stopped
     #[command(subcommand)]
     Mongo(mongo::Command),
@@ -62,6 +67,8 @@ async fn main() -> ExitCode {
 
 async fn run(task: Task) -> Result<()> {
     match task {
+        Task::Up => dev::up().await,
+        Task::Down => dev::down().await,
         Task::Mongo(command) => mongo::run(command).await,
         Task::Test(opts) => test::run(opts).await,
         Task::Ci => ci::run().await,
