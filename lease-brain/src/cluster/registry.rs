@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::beat::{LastBeat, Late};
 use super::claim::{Claim, Verdict};
 use super::error::{Claimant, PodError, PodStoreError, chain};
+use super::liveness::PodLiveness;
 use super::row::{PodRow, PodStatus};
 use super::rows::{OwnRow, PodRows, Written};
 use super::settings::PodSettings;
@@ -85,6 +86,11 @@ impl PodRegistry {
     /// How far this pod has come, whether the store knows already or not.
     pub fn status(&self) -> PodStatus {
         self.state().status
+    }
+
+    /// Who is alive now, as this pod sees it.
+    pub async fn liveness(&self) -> Result<PodLiveness, PodError> {
+        PodLiveness::look(&self.rows, Some(&self.pod)).await
     }
 
     /// Says again and again that this pod is there, and writes its row anew if that is gone. A heartbeat that fails is
