@@ -198,6 +198,9 @@ impl PodRegistry {
     }
 }
 
+/// Before asking again what may have changed while it was answered.
+const MOMENT: Duration = Duration::from_millis(20);
+
 enum Put {
     /// The row is there, by what was sent then.
     Written(Written, BootInstant),
@@ -216,7 +219,7 @@ async fn put(rows: &PodRows, own: &OwnRow<'_>) -> Result<Put, PodError> {
             return Ok(Put::NameOf(Box::new(other)));
         }
         // Refused for a name that nobody has any more: it went while we asked.
-        sleep(Duration::from_millis(20)).await;
+        sleep(MOMENT).await;
     }
     Err(PodError::Store {
         step: "write this pod's row",
@@ -239,7 +242,9 @@ async fn enter(rows: &PodRows, own: &OwnRow<'_>) -> Result<LastBeat, PodError> {
         match claim.look(&other) {
             Verdict::Retire => {
                 tracing::info!(pod.id = %other.pod, node = other.node_name, "taking the node name of a dead pod");
-                until_known(|| rows.retire(&other.pod, own.pod)).await?;
+                if !until_known(|| rows.retire(&other.pod, own.pod)).await? {
+                    sleep(MOMENT).await;
+                }
             }
             Verdict::Wait(pause) => {
                 if !std::mem::replace(&mut waiting, true) {

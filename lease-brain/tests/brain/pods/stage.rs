@@ -52,7 +52,8 @@ impl Stage {
     }
 
     pub(crate) async fn join(&self, settings: PodSettings) -> Arc<PodRegistry> {
-        Arc::new(PodRegistry::join(&self.database, settings).await.unwrap())
+        let join = tokio::time::timeout(SOON, PodRegistry::join(&self.database, settings));
+        Arc::new(join.await.expect("an answer").unwrap())
     }
 
     pub(crate) async fn liveness(&self) -> PodLiveness {
