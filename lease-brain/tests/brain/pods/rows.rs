@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lease_brain::cluster::{PodError, PodLiveness, PodRegistry};
+use lease_brain::cluster::{PodError, PodLiveness, PodRegistry, PodStatus};
 use lease_shared::apply_time_limits;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::event::EventHandler;
@@ -158,6 +158,7 @@ async fn status_goes_forward_only() {
     pod.stopped().await.unwrap();
     pod.stopping().await.unwrap();
     assert_eq!(stage.status(pod.pod()).await, "STOPPED");
+    assert_eq!(pod.status(), PodStatus::Stopped);
     // Whom a majority knows as stopped is dead, though it was heard a moment ago.
     let liveness = stage.liveness().await;
     assert!(!liveness.is_alive(pod.pod()));
