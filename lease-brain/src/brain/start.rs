@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use lease_shared::{LeaseService, StoreError};
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +18,8 @@ use crate::sweeper::Sweeper;
 
 /// How long between two tries to reach the store.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How many leases that were lost unnoticed are ended at the same time.
+const LOST_TOGETHER: usize = 16;
 /// How often metrics are tidied, or they would grow where nobody reads them.
 const UPKEEP: Duration = Duration::from_secs(10);
 
@@ -211,11 +214,16 @@ impl Late {
                     }
                 }
             };
-            for revocation in lost {
-                tracing::warn!(lease.token = %revocation.token, reason = revocation.reason.as_str(), "lost while this pod stood still");
-                let dispatcher = self.dispatcher.clone();
-                ending.spawn(async move { dispatcher.clean_up_lost(revocation).await });
-            }
+            let dispatcher = self.dispatcher.clone();
+            // Beside the next late beat: what hangs here must not keep this from asking again.
+            ending.spawn(async move {
+                let lost = futures_util::stream::iter(lost);
+                lost.for_each_concurrent(LOST_TOGETHER, async |revocation| {
+                    tracing::warn!(lease.token = %revocation.token, reason = revocation.reason.as_str(), "lost while this pod stood still");
+                    dispatcher.clean_up_lost(revocation).await;
+                })
+                .await;
+            });
         }
     }
 }
