@@ -1,12 +1,13 @@
 //! From settings to a pod.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use lease_shared::{LeaseService, StoreError};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Brain, BrainBuilder, BrainError, Site, Tasks, Working};
 use crate::cluster::{PodError, PodRegistry};
@@ -45,11 +46,8 @@ impl BrainBuilder {
         let app = http::router(Arc::clone(&site), InternalSecret(self.secret.clone()));
         let closed = site.closed.clone();
         let listener = self.listener;
-        tasks.spawn("the HTTP server", async move {
-            let server =
-                axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
-            server.await.map_err(|error| error.to_string())
-        });
+        let server = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
+        let serving = AbortOnDropHandle::new(tokio::spawn(server.into_future()));
 
         let join = || PodRegistry::join(&self.database, self.pod.clone());
         let joining = when_there(PodError::is_transient, join);
@@ -130,8 +128,9 @@ impl BrainBuilder {
                 }
             });
         }
-        let cleaning = tokio::spawn(dispatcher.run(arriving, stopping.clone()));
-        let sweeping = tokio::spawn(sweeper.run(stopping.clone()));
+        let cleaning =
+            AbortOnDropHandle::new(tokio::spawn(dispatcher.run(arriving, stopping.clone())));
+        let sweeping = AbortOnDropHandle::new(tokio::spawn(sweeper.run(stopping.clone())));
         let running = when_there(PodError::is_transient, || registry.running());
         while_running(&mut tasks, running)
             .await?
@@ -144,7 +143,11 @@ impl BrainBuilder {
             stopping,
             site,
             tasks,
-            working: Working { cleaning, sweeping },
+            working: Working {
+                serving,
+                cleaning,
+                sweeping,
+            },
             drain: self.drain,
         })
     }
