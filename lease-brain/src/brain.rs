@@ -69,7 +69,7 @@ pub struct Brain {
 /// What ends by itself when the brain stops.
 #[derive(Debug)]
 struct Working {
-    serving: AbortOnDropHandle<std::io::Result<()>>,
+    serving: AbortOnDropHandle<()>,
     cleaning: AbortOnDropHandle<()>,
     sweeping: AbortOnDropHandle<()>,
 }
@@ -77,11 +77,7 @@ struct Working {
 impl Working {
     async fn ended(&mut self) -> BrainError {
         let (task, problem) = tokio::select! {
-            ended = &mut self.serving => ("the HTTP server", match ended {
-                Ok(Err(error)) => Some(error.to_string()),
-                Ok(Ok(())) => None,
-                Err(error) => Some(error.to_string()),
-            }),
+            ended = &mut self.serving => ("the HTTP server", ended.err().map(|error| error.to_string())),
             ended = &mut self.cleaning => ("the dispatcher", ended.err().map(|error| error.to_string())),
             ended = &mut self.sweeping => ("the sweeper", ended.err().map(|error| error.to_string())),
         };

@@ -1,6 +1,6 @@
 //! From settings to a pod.
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,8 +46,7 @@ impl BrainBuilder {
         let app = http::router(Arc::clone(&site), InternalSecret(self.secret.clone()));
         let closed = site.closed.clone();
         let listener = self.listener;
-        let server = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
-        let serving = AbortOnDropHandle::new(tokio::spawn(server.into_future()));
+        let serving = AbortOnDropHandle::new(tokio::spawn(http::serve(listener, app, closed)));
 
         let join = || PodRegistry::join(&self.database, self.pod.clone());
         let joining = when_there(PodError::is_transient, join);
