@@ -170,7 +170,7 @@ impl CleanupView {
             },
             note: revocation.note.clone(),
             attempts: revocation.attempts,
-            next_try_in_seconds: (millis.max(0) + 999) / 1000,
+            next_try_in_seconds: whole_seconds(millis),
             claimed_by: claim.map(|claim| claim.by.clone()),
             last_error: revocation.last_error.clone(),
             forced: revocation.forced,
@@ -433,7 +433,7 @@ impl From<HolderDoc> for HolderView {
     fn from(holder: HolderDoc) -> Self {
         Self {
             age_seconds: millis_between(holder.since(), holder.now) / 1000,
-            expires_in_seconds: (holder.millis_to_expiry().max(0) + 999) / 1000,
+            expires_in_seconds: whole_seconds(holder.millis_to_expiry()),
             ttl_seconds: holder.ttl_millis() / 1000,
             created_at: text(holder.created_at),
             acquired_at: holder.acquired_at.map(text),
@@ -464,6 +464,11 @@ impl From<HolderDoc> for HolderView {
             beats: holder.beats,
         }
     }
+}
+
+/// Rounded up, so that 0 says that the time has come.
+fn whole_seconds(millis: i64) -> i64 {
+    millis.max(0).saturating_add(999) / 1000
 }
 
 fn text(time: DateTime) -> String {

@@ -29,6 +29,11 @@ impl Brain {
     /// Returns when it runs.
     #[track_caller]
     pub(crate) fn start(world: &World, node: &str) -> Self {
+        Self::start_with(world, node, &["--reap-interval", "300ms"])
+    }
+
+    #[track_caller]
+    pub(crate) fn start_with(world: &World, node: &str, options: &[&str]) -> Self {
         let mut secret = NamedTempFile::new().unwrap();
         writeln!(secret, "{SECRET}").unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_brain"))
@@ -39,14 +44,8 @@ impl Brain {
                 world.mongo.name(),
             ])
             .args(["--listen", "127.0.0.1:0", "--node-name", node])
-            .args([
-                "--heartbeat",
-                "200ms",
-                "--stale",
-                "1s",
-                "--reap-interval",
-                "300ms",
-            ])
+            .args(["--heartbeat", "200ms", "--stale", "1s"])
+            .args(options)
             .arg("--internal-token-file")
             .arg(secret.path())
             .env_remove("LEASE_INTERNAL_TOKEN")

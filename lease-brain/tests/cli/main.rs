@@ -5,6 +5,8 @@
 
 mod acquire;
 mod brain;
+mod bulk;
+mod cleanup;
 mod cut_off;
 mod definition;
 mod document;

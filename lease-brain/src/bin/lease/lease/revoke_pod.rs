@@ -64,9 +64,13 @@ pub(crate) async fn run(
         true => None,
         false => Some(opts.brain.find(&database).await?),
     };
-    let found = found(&pod, opts.force, &database).await?;
+    let Found {
+        leases: found,
+        unreadable,
+        anything,
+    } = found(&pod, opts.force, &database).await?;
     let liveness = pods(&database).await?;
-    if found.is_empty() && !knows(&liveness, &pod) {
+    if !anything && !knows(&liveness, &pod) {
         let problem = format!(
             "no pod {pod}, and nothing is held under that id: `lease pods` shows the pods and their ids"
         );
@@ -89,18 +93,28 @@ pub(crate) async fn run(
     }
     match brains {
         Some(brains) => by_brain(&brains, pod, decision.note, json).await,
-        None => by_force(&found, &decision, &connection, json).await,
+        None => by_force(&found, unreadable, &decision, &connection, json).await,
     }
 }
 
+/// What a pod has.
+struct Found {
+    /// What is to be revoked.
+    leases: Vec<WithPod>,
+    unreadable: Vec<String>,
+    /// Is there anything in its name?
+    anything: bool,
+}
+
 /// What the pod holds; for a force also what was revoked before and keeps its slot.
-async fn found(pod: &PodId, force: bool, database: &Database) -> anyhow::Result<Vec<WithPod>> {
+async fn found(pod: &PodId, force: bool, database: &Database) -> anyhow::Result<Found> {
     let filter = Filter {
         pod: Some(pod.clone()),
         ..Filter::default()
     };
     let listed = asked(LeaseViews::new(database.clone()).holders(&filter).await)?;
     output::unreadable(&listed.unreadable);
+    let anything = !listed.entries.is_empty() || !listed.unreadable.is_empty();
     let meant = listed
         .entries
         .into_iter()
@@ -109,7 +123,11 @@ async fn found(pod: &PodId, force: bool, database: &Database) -> anyhow::Result<
             HolderState::Held => true,
             HolderState::Revoking => force && holder.slot_return == SlotReturn::AfterCleanup,
         });
-    WithPod::of(meant.collect(), database).await
+    Ok(Found {
+        anything,
+        leases: WithPod::of(meant.collect(), database).await?,
+        unreadable: listed.unreadable,
+    })
 }
 
 fn knows(liveness: &PodLiveness, pod: &PodId) -> bool {
@@ -162,7 +180,7 @@ async fn by_brain(
         .await?;
     let mut ticker = Ticker::new(None);
     let done = follow(&brain, &job, |progress| {
-        if !progress.done {
+        if !progress.done && progress.total > 0 {
             let through = progress.revoked + progress.gone + progress.failed.len();
             ticker.tell(&format!("{through} of {} done", progress.total), "");
         }
@@ -208,12 +226,13 @@ fn failures(failed: &[String]) {
 
 async fn by_force(
     found: &[WithPod],
+    unreadable: Vec<String>,
     decision: &Decision,
     connection: &Connection,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let leases = connection.leases_by_token().await?;
-    let (mut forced, mut gone, mut failed) = (Vec::new(), 0, Vec::new());
+    let (mut forced, mut gone, mut failed) = (Vec::new(), 0, unreadable);
     for lease in found {
         match force(&leases, lease, decision).await {
             Ok(Forced::Done(report)) => {
