@@ -134,3 +134,26 @@ async fn revoke(
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn job_that_panics_ends_and_says_so() {
+        let jobs = Jobs::new(CancellationToken::new());
+        let job = jobs.begin(async |_| panic!("over one document"));
+        let ended = async {
+            loop {
+                match jobs.progress(&job) {
+                    Some(progress) if progress.done => return progress,
+                    _ => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let limit = std::time::Duration::from_secs(30);
+        let ended = tokio::time::timeout(limit, ended).await.unwrap();
+        let failed = ["the job panicked; what is left was not done"];
+        assert_eq!(ended.failed, failed);
+    }
+}

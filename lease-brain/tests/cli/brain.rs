@@ -34,33 +34,7 @@ impl Brain {
 
     #[track_caller]
     pub(crate) fn start_with(world: &World, node: &str, options: &[&str]) -> Self {
-        let mut secret = NamedTempFile::new().unwrap();
-        writeln!(secret, "{SECRET}").unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_brain"))
-            .args([
-                "--mongodb-uri",
-                world.mongo.uri(),
-                "--database",
-                world.mongo.name(),
-            ])
-            .args(["--listen", "127.0.0.1:0", "--node-name", node])
-            .args(["--heartbeat", "200ms", "--stale", "1s"])
-            .args(options)
-            .arg("--internal-token-file")
-            .arg(secret.path())
-            .env_remove("LEASE_INTERNAL_TOKEN")
-            .env_remove("LEASE_INTERNAL_TOKEN_FILE")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut brain = Self {
-            child,
-            _secret: secret,
-            pod: String::new(),
-            endpoint: String::new(),
-        };
+        let mut brain = Self::launch(world, node, "127.0.0.1:0", options);
         let row = until(SOON, "a running brain", || {
             let pods = world.lease(&["pods", "--json"]).json();
             let mut pods = pods.as_array().unwrap().iter();
@@ -72,6 +46,37 @@ impl Brain {
         brain.pod = row["pod"].as_str().unwrap().to_owned();
         brain.endpoint = row["endpoint"].as_str().unwrap().to_owned();
         brain
+    }
+
+    /// Does not wait until it runs.
+    pub(crate) fn launch(world: &World, node: &str, listen: &str, options: &[&str]) -> Self {
+        let mut secret = NamedTempFile::new().unwrap();
+        writeln!(secret, "{SECRET}").unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_brain"))
+            .args([
+                "--mongodb-uri",
+                world.mongo.uri(),
+                "--database",
+                world.mongo.name(),
+            ])
+            .args(["--listen", listen, "--node-name", node])
+            .args(["--heartbeat", "200ms", "--stale", "1s"])
+            .args(options)
+            .arg("--internal-token-file")
+            .arg(secret.path())
+            .env_remove("LEASE_INTERNAL_TOKEN")
+            .env_remove("LEASE_INTERNAL_TOKEN_FILE")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            _secret: secret,
+            pod: String::new(),
+            endpoint: format!("http://{listen}"),
+        }
     }
 
     pub(crate) fn signal(&self, number: Signal) {
@@ -158,6 +163,17 @@ impl World {
             (free && self.lease(&["list", "--json"]).json() == json!([])).then_some(())
         });
     }
+}
+
+/// Writes the row of a pod that looks alive for minutes, and is not there.
+pub(crate) async fn pretend(world: &World, node: &str, endpoint: &str, status: &str) {
+    let row = doc! { "$set": {
+        "clusterId": "default", "nodeName": node, "endpoint": endpoint, "status": status, "bootedAt": "$$NOW",
+        "lastHeartbeatAt": { "$add": ["$$NOW", 60_000] }, "writtenAt": "$$NOW", "staleMillis": 600_000,
+    } };
+    let id = doc! { "_id": NO_POD };
+    let pods = world.pods();
+    pods.update_one(id, vec![row]).upsert(true).await.unwrap();
 }
 
 /// The id of a pod that is not there.

@@ -7,7 +7,7 @@ use serde_json::json;
 use test_mongo::{Mongod, TestMongo};
 
 use crate::{
-    brain::{Brain, NO_POD},
+    brain::{Brain, NO_POD, pretend},
     receiver::{Raw, Receiver},
     revoke::Following,
     support::World,
@@ -21,22 +21,11 @@ async fn world() -> World {
     world
 }
 
-/// A pod that looks alive for minutes, and is nowhere.
-async fn empty_pod(world: &World) {
-    let row = doc! { "$set": {
-        "clusterId": "default", "nodeName": "gone", "endpoint": "http://127.0.0.1:1", "status": "RUNNING", "bootedAt": "$$NOW",
-        "lastHeartbeatAt": "$$NOW", "writtenAt": "$$NOW", "staleMillis": 600_000,
-    } };
-    let id = doc! { "_id": NO_POD };
-    let pods = world.pods();
-    pods.update_one(id, vec![row]).upsert(true).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_of_a_pod_is_shown_then_revoked_and_counted() {
     let world = world().await;
     let brain = Brain::start(&world, "a");
-    empty_pod(&world).await;
+    pretend(&world, "gone", "http://127.0.0.1:1", "STARTING").await;
     let hangs = Raw::hanging_after("").await;
     let mut tokens = Vec::new();
     for user in ["ada", "bob"] {
@@ -124,7 +113,7 @@ async fn everything_of_a_pod_is_shown_then_revoked_and_counted() {
 async fn bulk_that_did_not_do_all_has_its_own_code() {
     let world = world().await;
     let brain = Brain::start(&world, "a");
-    empty_pod(&world).await;
+    pretend(&world, "gone", "http://127.0.0.1:1", "STARTING").await;
     let token = world.acquire(&["pdf"]);
     // A holder that cannot be read is revoked, and what it books is not known.
     let odd = doc! { "pod": NO_POD, "levels": 7, "type": "webhook" };

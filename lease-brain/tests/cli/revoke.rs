@@ -9,9 +9,10 @@ use std::{
 use mongodb::bson::doc;
 use rustix::process::Signal;
 use serde_json::json;
+use test_mongo::{Mongod, TestMongo};
 
 use crate::{
-    brain::{Brain, NO_POD, SECRET},
+    brain::{Brain, NO_POD, SECRET, pretend},
     receiver::{Raw, Receiver},
     support::{Output, SOON, World, bare, until},
 };
@@ -257,6 +258,8 @@ async fn brain_that_is_not_there_is_told_apart_from_one_that_does_not_answer() {
     let world = World::with_pdf(600).await;
     let token = world.acquire(&["pdf"]);
     let none = "no brain is alive: start one (`brain`), or name one with --brain; `lease pods` shows who was there";
+    // One that takes no calls yet.
+    pretend(&world, "b", "http://127.0.0.1:1", "STARTING").await;
     for args in [&["revoke", &token][..], &["sweep"], &["revoke-pod", NO_POD]] {
         assert_eq!(world.operator(args).error(69), none, "{args:?}");
     }
@@ -315,18 +318,74 @@ async fn brain_that_is_not_there_is_told_apart_from_one_that_does_not_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn next_brain_is_asked_where_one_has_just_gone() {
-    let world = World::with_pdf(600).await;
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 9 }").await;
     let _brain = Brain::start(&world, "a");
     let token = world.acquire(&["pdf"]);
-    // Heard just now, by its row, and so the first to be asked.
-    let gone = doc! { "$set": {
-        "clusterId": "default", "nodeName": "b", "endpoint": "http://127.0.0.1:1", "status": "RUNNING", "bootedAt": "$$NOW",
-        "lastHeartbeatAt": { "$add": ["$$NOW", 60_000] }, "writtenAt": "$$NOW", "staleMillis": 600_000,
-    } };
-    let id = doc! { "_id": NO_POD };
-    let pods = world.pods();
-    pods.update_one(id, vec![gone]).upsert(true).await.unwrap();
+    // Heard just now, by its row, and the first by name.
+    pretend(&world, "0", "http://127.0.0.1:1", "RUNNING").await;
     world.operator(&["revoke", &token]).assert(0, "");
+
+    // Where one may have done it, no other is asked.
+    let token = world.acquire(&["pdf", "--user", "bob"]);
+    let silent = Raw::hanging_after(HANGS).await;
+    pretend(&world, "0", &silent.url(""), "RUNNING").await;
+    let unknown = world.operator(&["revoke", &token]);
+    assert!(
+        unknown.error(69).contains(" has not answered: "),
+        "{unknown:?}"
+    );
+    let held = world.lease(&["list", "--state", "held", "--json"]).json();
+    assert_eq!(held[0]["token"], token);
+
+    // One that has been silent for a while is asked last.
+    let older =
+        doc! { "$set": { "lastHeartbeatAt": { "$subtract": ["$lastHeartbeatAt", 100_000] } } };
+    let its = doc! { "_id": NO_POD };
+    world.pods().update_one(its, vec![older]).await.unwrap();
+    world.operator(&["revoke", &token]).assert(0, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn brain_that_has_not_read_the_store_knows_nothing_and_says_so() {
+    let server = Mongod::start().await.unwrap();
+    let mongo = TestMongo::at(&server.uri()).await.unwrap();
+    let world = World { mongo };
+    server.pause().unwrap();
+    let listen = format!("127.0.0.1:{}", test_mongo::free_port().unwrap());
+    let brain = Brain::launch(&world, "a", &listen, &[]);
+    let url = &brain.endpoint;
+    let begins = format!("no brain answers at {url}: ");
+    let answered = until(SOON, "its answer", || {
+        let asked = world.operator(&["revoke", TOKEN, "--brain", url]);
+        (!asked.error(69).starts_with(&begins)).then_some(asked)
+    });
+    let unknown = "this pod has not read the store yet, so it knows nothing: ask again soon";
+    assert_eq!(
+        answered.error(69),
+        format!("the brain at {url} refused: {unknown}")
+    );
+    server.resume().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_without_an_end_is_not_read_to_it_and_no_proxy_is_asked() {
+    let world = World::with_pdf(600).await;
+    let pours = Raw::endless().await;
+    let output = world.operator(&["sweep", "--brain", &pours.url("")]);
+    assert!(
+        output.error(69).contains("its answer is too long"),
+        "{output:?}"
+    );
+
+    let _brain = Brain::start(&world, "a");
+    let proxy = Receiver::answering(502).await;
+    let mut swept = world.operator_command(&["sweep"]);
+    for variable in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+        swept.env(variable, proxy.url(""));
+    }
+    assert_eq!(Output::of(&mut swept).code, Some(0));
+    assert_eq!(proxy.seen().len(), 0, "the secret went elsewhere");
 }
 
 #[test]

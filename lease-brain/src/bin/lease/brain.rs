@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use lease_brain::api::{JobProgress, JobStarted, Problem};
@@ -10,10 +11,13 @@ use lease_brain::client::{BrainClient, CallError};
 use lease_brain::cluster::{PodStatus, check_endpoint};
 use mongodb::Database;
 use secrecy::SecretString;
+use tokio::time::Instant;
 
 use crate::connection::pods;
 use crate::exit::{INVALID, LOST, UNAVAILABLE, USAGE, coded};
 
+/// What takes no longer needs no words.
+const MOMENT: Duration = Duration::from_secs(1);
 /// The secret, where a process list does not show it.
 const TOKEN: &str = "LEASE_INTERNAL_TOKEN";
 
@@ -186,13 +190,14 @@ impl Asked<'_> {
     }
 }
 
-/// Asks about a job until it has ended, and shows how far it is.
+/// Asks about a job until it has ended, and shows how far it is where that takes longer than a moment.
 pub(crate) async fn follow(
     brain: &BrainClient,
     job: &JobStarted,
     mut show: impl FnMut(&JobProgress),
 ) -> anyhow::Result<JobProgress> {
-    let mut pause = std::time::Duration::from_millis(50);
+    let begun = Instant::now();
+    let mut pause = Duration::from_millis(50);
     loop {
         let progress = brain.job(job).await.map_err(|error| {
             let problem = format!(
@@ -200,11 +205,13 @@ pub(crate) async fn follow(
             );
             coded(UNAVAILABLE, problem)
         })?;
-        show(&progress);
         if progress.done {
             return Ok(progress);
         }
+        if begun.elapsed() >= MOMENT {
+            show(&progress);
+        }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(std::time::Duration::from_secs(1));
+        pause = (pause * 2).min(Duration::from_millis(500));
     }
 }

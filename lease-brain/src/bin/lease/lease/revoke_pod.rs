@@ -180,10 +180,8 @@ async fn by_brain(
         .await?;
     let mut ticker = Ticker::new(None);
     let done = follow(&brain, &job, |progress| {
-        if !progress.done && progress.total > 0 {
-            let through = progress.revoked + progress.gone + progress.failed.len();
-            ticker.tell(&format!("{through} of {} done", progress.total), "");
-        }
+        let through = progress.revoked + progress.gone + progress.failed.len();
+        ticker.tell(&format!("{through} of {} done", progress.total), "");
     })
     .await?;
     match json {

@@ -35,10 +35,8 @@ pub(crate) async fn run(
         .ask(what, |brain| async move { brain.sweep().await })
         .await?;
     let mut ticker = Ticker::new(None);
-    let progress = follow(&brain, &job, |progress| {
-        if !progress.done {
-            ticker.tell(&format!("{} sweeps", brain.endpoint()), "");
-        }
+    let progress = follow(&brain, &job, |_| {
+        ticker.tell(&format!("the brain at {} sweeps", brain.endpoint()), "");
     })
     .await?;
     let Some(mut swept) = progress.sweep else {
