@@ -46,11 +46,11 @@ pub enum CallError {
         problem: String,
     },
     /// It was asked, and what it did is not known.
-    #[error("the brain at {endpoint} was asked and has not answered: {problem}")]
+    #[error("what the brain at {endpoint} did is not known: {problem}")]
     Unknown {
         /// Where.
         endpoint: String,
-        /// What came instead.
+        /// What came instead of an answer, or what the brain did not get to know itself.
         problem: String,
     },
     /// It refused.

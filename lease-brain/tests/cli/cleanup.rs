@@ -107,6 +107,33 @@ async fn failed_cleanup_is_listed_retried_and_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_that_failed_is_nothing_else_and_is_listed_first() {
+    let world = world().await;
+    let waiting = world.webhook("ada", "http://127.0.0.1:1/", NO_POD).await;
+    world
+        .lease(&["revoke", &waiting, "--force", "--yes"])
+        .assert(79, "");
+    let failed = world.webhook("bob", "http://127.0.0.1:1/", NO_POD).await;
+    world.fail_cleanup(&failed, "plug answered 500").await;
+    let tokens = |args: &[&str]| -> Vec<Value> {
+        let listed = world.lease(&[args, &["--json"]].concat()).json();
+        let listed = listed.as_array().unwrap().iter();
+        listed.map(|it| it["token"].clone()).collect()
+    };
+    let both = [json!(failed), json!(waiting)];
+    assert_eq!(tokens(&["cleanup", "list"]), both);
+    assert_eq!(tokens(&["cleanup", "list", "--failed"]), both[..1]);
+    let dry = ["cleanup", "abandon", "--all-failed", "--dry-run"];
+    assert_eq!(tokens(&dry), both[..1]);
+    let retried = world.lease(&["cleanup", "retry", "--all-failed", "--json"]);
+    retried.assert(0, NOBODY);
+    assert_eq!(
+        retried.json(),
+        json!({ "retried": both[..1], "refused": [] })
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_to_be_retried_now_is_left_alone() {
     let world = world().await;
     let brain = Brain::start(&world, "a");

@@ -194,6 +194,38 @@ async fn brain_that_dies_while_one_waits_is_missed_and_the_next_one_ends_the_wai
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn outage_of_the_store_leaves_a_revocation_unknown_and_a_wait_goes_on_after_it() {
+    let server = Mongod::start().await.unwrap();
+    let mongo = TestMongo::at(&server.uri()).await.unwrap();
+    let world = World { mongo };
+    world.define("pdf", "levels: { global: 9 }").await;
+    let brain = Brain::start(&world, "a");
+    let (broken, working) = (
+        Receiver::answering(500).await,
+        Receiver::answering(200).await,
+    );
+    let token = world.webhook("ada", &broken.url("/"), &brain.pod).await;
+    let held = world.acquire(&["pdf", "--user", "bob"]);
+    let waiting = Following::start(&world, &["revoke", &token, "--wait"]);
+    waiting.await_line("waiting: ");
+
+    server.pause().unwrap();
+    let mut asked = world.operator_command(&["revoke", &held, "--brain", &brain.endpoint]);
+    let asked = asked.spawn().unwrap();
+    waiting.await_line("the lease store cannot be asked; what goes on is unknown");
+    let unknown = Output::of_child(asked);
+    let cure = format!("; it may have been done: `lease show {held}` tells");
+    assert!(unknown.error(69).ends_with(&cure), "{unknown:?}");
+
+    server.resume().unwrap();
+    waiting.await_line("waiting: ");
+    let working = doc! { "payload.url": working.url("/") };
+    world.change(&token, working).await;
+    let output = waiting.end();
+    assert_eq!(output.code, Some(0), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn secret_is_needed_and_never_told() {
     let world = World::with_pdf(600).await;
     let brain = Brain::start(&world, "a");
@@ -302,10 +334,7 @@ async fn brain_that_is_not_there_is_told_apart_from_one_that_does_not_answer() {
     // Named, for it is taken for dead within a second.
     let silent = world.operator(&["revoke", &token, "--brain", &brain.endpoint]);
     let error = silent.error(69);
-    let begins = format!(
-        "the brain at {} was asked and has not answered: ",
-        brain.endpoint
-    );
+    let begins = format!("what the brain at {} did is not known: ", brain.endpoint);
     assert!(error.starts_with(&begins), "{error}");
     let cure = format!("; it may have been done: `lease show {token}` tells");
     assert!(error.ends_with(&cure), "{error}");
@@ -332,7 +361,7 @@ async fn next_brain_is_asked_where_one_has_just_gone() {
     pretend(&world, "0", &silent.url(""), "RUNNING").await;
     let unknown = world.operator(&["revoke", &token]);
     assert!(
-        unknown.error(69).contains(" has not answered: "),
+        unknown.error(69).contains(" did is not known: "),
         "{unknown:?}"
     );
     let held = world.lease(&["list", "--state", "held", "--json"]).json();
