@@ -212,7 +212,14 @@ async fn outage_of_the_store_leaves_a_revocation_unknown_and_a_wait_goes_on_afte
     server.pause().unwrap();
     let mut asked = world.operator_command(&["revoke", &held, "--brain", &brain.endpoint]);
     let asked = asked.spawn().unwrap();
-    waiting.await_line("the lease store cannot be asked; what goes on is unknown");
+    let seconds = || {
+        let line = waiting.await_line("the lease store cannot be asked; what goes on is unknown");
+        let (_, seconds) = line.split_once(" (").unwrap();
+        let (seconds, _) = seconds.split_once("s of 10m)").unwrap();
+        seconds.parse::<u32>().unwrap()
+    };
+    let (first, second) = (seconds(), seconds());
+    assert!((5..=6).contains(&(second - first)), "{first} {second}");
     let unknown = Output::of_child(asked);
     let cure = format!("; it may have been done: `lease show {held}` tells");
     assert!(unknown.error(69).ends_with(&cure), "{unknown:?}");
@@ -295,6 +302,12 @@ async fn brain_that_is_not_there_is_told_apart_from_one_that_does_not_answer() {
     for args in [&["revoke", &token][..], &["sweep"], &["revoke-pod", NO_POD]] {
         assert_eq!(world.operator(args).error(69), none, "{args:?}");
     }
+    pretend(&world, "b", "http://127.0.0.1:1", "RUNNING").await;
+    let long_ago =
+        doc! { "$set": { "lastHeartbeatAt": { "$subtract": ["$lastHeartbeatAt", 900_000] } } };
+    let its = doc! { "_id": NO_POD };
+    world.pods().update_one(its, vec![long_ago]).await.unwrap();
+    assert_eq!(world.operator(&["sweep"]).error(69), none, "a dead one");
     let dead = ["revoke", &token, "--brain", "http://127.0.0.1:1"];
     let dead = world.operator(&dead);
     let error = dead.error(69);

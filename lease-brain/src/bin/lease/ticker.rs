@@ -1,32 +1,56 @@
 //! What a long wait says on standard error.
 
+use std::cell::RefCell;
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::output;
 
 /// The longest silence.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether that has passed.
+const TICK: Duration = Duration::from_millis(250);
 
 /// A line at each change, and whenever nothing was said for five seconds.
 pub(crate) struct Ticker {
     begun: Instant,
     limit: Option<Duration>,
+    /// What was told last, whether it was said or not.
+    last: Option<(String, String)>,
     said: Option<(String, Duration)>,
 }
 
+/// Does the work, which tells the ticker what is going on. While it has nothing to tell, for its own questions are not
+/// answered, what it told last is said again.
+pub(crate) async fn ticking<T>(ticker: &RefCell<Ticker>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = sleep(TICK) => {}
+        }
+        let last = ticker.borrow().last.clone();
+        if let Some((what, more)) = last {
+            ticker.borrow_mut().tell(&what, &more);
+        }
+    }
+}
+
 impl Ticker {
-    pub(crate) fn new(limit: Option<Duration>) -> Self {
-        Self {
+    pub(crate) fn new(limit: Option<Duration>) -> RefCell<Self> {
+        RefCell::new(Self {
             begun: Instant::now(),
             limit,
+            last: None,
             said: None,
-        }
+        })
     }
 
     /// What is going on, and what of it changes all the time.
     pub(crate) fn tell(&mut self, what: &str, more: &str) {
+        self.last = Some((what.to_owned(), more.to_owned()));
         if let Some(line) = self.line(what, more, self.begun.elapsed()) {
             eprintln!("lease: {line}");
         }
@@ -56,7 +80,7 @@ mod tests {
 
     #[test]
     fn each_change_is_told_at_once_and_no_silence_is_longer_than_five_seconds() {
-        let mut ticker = Ticker::new(Some(Duration::from_secs(600)));
+        let mut ticker = Ticker::new(Some(Duration::from_secs(600))).into_inner();
         let mut told =
             |what: &str, more: &str, millis| ticker.line(what, more, Duration::from_millis(millis));
         let line = |text: &str| Some(text.to_owned());

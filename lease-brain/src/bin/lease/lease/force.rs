@@ -29,8 +29,12 @@ pub(crate) struct ForceReport {
 
 impl ForceReport {
     pub(crate) fn line(&self) -> String {
+        let until_then = match self.lease_type.as_str() {
+            "command" => "",
+            _ => "until then: ",
+        };
         format!(
-            "{} forced: the slot is free; {}; until then: {}",
+            "{} forced: the slot is free; {}; {until_then}{}",
             self.token, self.skipped, self.may_still_run
         )
     }

@@ -17,7 +17,7 @@ use crate::confirm::confirm;
 use crate::connection::{Connection, asked, pods};
 use crate::exit::{FORCED, INVALID, PARTIAL, coded};
 use crate::output;
-use crate::ticker::Ticker;
+use crate::ticker::{Ticker, ticking};
 
 /// Revoke everything that a pod holds.
 ///
@@ -178,11 +178,16 @@ async fn by_brain(
             async move { brain.revoke_pod(&call).await }
         })
         .await?;
-    let mut ticker = Ticker::new(None);
-    let done = follow(&brain, &job, |progress| {
-        let through = progress.revoked + progress.gone + progress.failed.len();
-        ticker.tell(&format!("{through} of {} done", progress.total), "");
-    })
+    let ticker = Ticker::new(None);
+    let done = ticking(
+        &ticker,
+        follow(&brain, &job, |progress| {
+            let through = progress.revoked + progress.gone + progress.failed.len();
+            ticker
+                .borrow_mut()
+                .tell(&format!("{through} of {} done", progress.total), "");
+        }),
+    )
     .await?;
     match json {
         true => output::json(&json!({

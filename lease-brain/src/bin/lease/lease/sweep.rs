@@ -9,7 +9,7 @@ use crate::brain::{Asked, BrainAt, follow};
 use crate::connection::Connection;
 use crate::exit::{PARTIAL, UNAVAILABLE, coded};
 use crate::output;
-use crate::ticker::Ticker;
+use crate::ticker::{Ticker, ticking};
 
 /// Have a brain sweep now: revoke what is idle or whose pod is dead, remove what never came to be, and reconcile.
 ///
@@ -34,10 +34,15 @@ pub(crate) async fn run(
     let (brain, job) = brains
         .ask(what, |brain| async move { brain.sweep().await })
         .await?;
-    let mut ticker = Ticker::new(None);
-    let progress = follow(&brain, &job, |_| {
-        ticker.tell(&format!("the brain at {} sweeps", brain.endpoint()), "");
-    })
+    let ticker = Ticker::new(None);
+    let progress = ticking(
+        &ticker,
+        follow(&brain, &job, |_| {
+            ticker
+                .borrow_mut()
+                .tell(&format!("the brain at {} sweeps", brain.endpoint()), "");
+        }),
+    )
     .await?;
     let Some(mut swept) = progress.sweep else {
         let problem = progress.failed.join("; ");

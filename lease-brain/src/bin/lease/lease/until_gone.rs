@@ -7,7 +7,7 @@ use lease_shared::{CleanupPhase, CleanupView, LeaseToken, LeaseViews};
 use mongodb::Database;
 
 use super::words;
-use crate::ticker::Ticker;
+use crate::ticker::{Ticker, ticking};
 
 /// How often the store is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// waited for as well: the revocation stands.
 pub(crate) async fn until_gone(token: &LeaseToken, database: &Database, limit: Duration) -> bool {
     let views = LeaseViews::new(database.clone());
-    let mut ticker = Ticker::new(Some(limit));
+    let ticker = Ticker::new(Some(limit));
     let look = async {
         loop {
             match views.holder(token).await {
@@ -24,10 +24,10 @@ pub(crate) async fn until_gone(token: &LeaseToken, database: &Database, limit: D
                 Ok(Some(holder)) => {
                     if let Some(cleanup) = &holder.cleanup {
                         let (what, more) = told(cleanup, anybody(database).await);
-                        ticker.tell(&what, &more);
+                        ticker.borrow_mut().tell(&what, &more);
                     }
                 }
-                Err(_) => ticker.tell(
+                Err(_) => ticker.borrow_mut().tell(
                     "the lease store cannot be asked; what goes on is unknown",
                     "",
                 ),
@@ -35,7 +35,9 @@ pub(crate) async fn until_gone(token: &LeaseToken, database: &Database, limit: D
             tokio::time::sleep(LOOK).await;
         }
     };
-    tokio::time::timeout(limit, look).await.is_ok()
+    tokio::time::timeout(limit, ticking(&ticker, look))
+        .await
+        .is_ok()
 }
 
 /// Is any pod alive? Not known counts as yes: it is no news.
