@@ -6,6 +6,14 @@ use serde::{Deserialize, Serialize};
 /// The header that carries the secret of internal calls.
 pub const INTERNAL_TOKEN: &str = "x-vance-internal-token";
 
+/// What a reason that an operator gives must be, if it is not that.
+pub fn check_reason(reason: &str) -> Result<(), &'static str> {
+    if reason.chars().count() > 500 || reason.chars().any(char::is_control) {
+        return Err("must be at most 500 characters without control characters");
+    }
+    Ok(())
+}
+
 /// Why a call was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {

@@ -16,7 +16,7 @@ use clap::Args;
 use humantime::format_duration;
 
 pub use cluster::{ClusterArgs, ClusterSettings, NodeName};
-pub use http::{Advertise, HttpArgs, HttpSettings};
+pub use http::{Advertise, HttpArgs, HttpSettings, internal_token};
 pub use lease::{LeaseArgs, LeaseSettings};
 pub use mongo::{DocumentsAt, MongoArgs, UnusableUri};
 
@@ -81,7 +81,8 @@ pub enum InvalidArgs {
     Wildcard(SocketAddr),
     /// There are two tokens, and no telling which is meant.
     #[error(
-        "--internal-token and --internal-token-file (LEASE_INTERNAL_TOKEN and LEASE_INTERNAL_TOKEN_FILE) are both given: keep one"
+        "the internal token is given twice, as LEASE_INTERNAL_TOKEN and as a file (--internal-token-file or \
+         LEASE_INTERNAL_TOKEN_FILE): keep one"
     )]
     TwoTokens,
     /// A token that can be guessed. It is not shown.

@@ -22,5 +22,4 @@ pub use error::{Claimant, PodError, PodStoreError};
 pub use liveness::{PodLiveness, PodView};
 pub use registry::PodRegistry;
 pub use row::{PodRow, PodStatus};
-pub(crate) use settings::check_endpoint;
-pub use settings::{InvalidPodSettings, PodSettings};
+pub use settings::{InvalidPodSettings, PodSettings, check_endpoint};

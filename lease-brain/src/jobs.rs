@@ -1,9 +1,10 @@
 //! What takes longer than a call should: begun by one call, asked about by others.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use lease_shared::{Decision, Holding, LeaseService, Revoked, SlotAfter};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -98,9 +99,15 @@ impl Jobs {
         }
         let (work, stop) = (work(progress.clone()), self.stop.clone());
         self.tasks.spawn(async move {
-            if stop.run_until_cancelled(work).await.is_none() {
-                let problem = "the pod is shutting down; what is left was not done".to_owned();
-                progress.change(|progress| progress.failed.push(problem));
+            // Whoever waits for a job that panicked is to hear of its end as well.
+            let work = AssertUnwindSafe(stop.run_until_cancelled(work)).catch_unwind();
+            let problem = match work.await {
+                Ok(Some(())) => None,
+                Ok(None) => Some("the pod is shutting down; what is left was not done"),
+                Err(_) => Some("the job panicked; what is left was not done"),
+            };
+            if let Some(problem) = problem {
+                progress.change(|progress| progress.failed.push(problem.to_owned()));
             }
             progress.change(|progress| progress.done = true);
         });
@@ -126,4 +133,27 @@ async fn revoke(
             progress.failed.push(problem);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn job_that_panics_ends_and_says_so() {
+        let jobs = Jobs::new(CancellationToken::new());
+        let job = jobs.begin(async |_| panic!("over one document"));
+        let ended = async {
+            loop {
+                match jobs.progress(&job) {
+                    Some(progress) if progress.done => return progress,
+                    _ => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let limit = std::time::Duration::from_secs(30);
+        let ended = tokio::time::timeout(limit, ended).await.unwrap();
+        let failed = ["the job panicked; what is left was not done"];
+        assert_eq!(ended.failed, failed);
+    }
 }

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod args;
 pub mod brain;
+pub mod client;
 pub mod cluster;
 mod dispatch;
 pub mod handlers;

@@ -170,7 +170,7 @@ impl CleanupView {
             },
             note: revocation.note.clone(),
             attempts: revocation.attempts,
-            next_try_in_seconds: (millis.max(0) + 999) / 1000,
+            next_try_in_seconds: whole_seconds(millis),
             claimed_by: claim.map(|claim| claim.by.clone()),
             last_error: revocation.last_error.clone(),
             forced: revocation.forced,
@@ -216,6 +216,8 @@ pub struct CounterView {
     pub count: i64,
     /// The holders that say they book it.
     pub booked: i64,
+    /// How many of these are of revoked leases: nobody uses them, and they come back when their clean-ups are done.
+    pub awaiting_cleanup: i64,
     /// `count` minus `booked`. Other than 0: an acquire or a release is under way, or `lease reconcile` has work.
     pub drift: i64,
     /// Leases in its scope that do not book it: they were acquired before the level had a cap. They are not counted.
@@ -355,6 +357,7 @@ type Within<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 /// What holders say of counters.
 struct Claims<'a> {
     booked: HashMap<&'a str, i64>,
+    awaiting_cleanup: HashMap<&'a str, i64>,
     within: HashMap<Within<'a>, i64>,
 }
 
@@ -362,6 +365,7 @@ impl<'a> Claims<'a> {
     fn of(holders: &'a [HolderDoc]) -> Self {
         let mut claims = Self {
             booked: HashMap::new(),
+            awaiting_cleanup: HashMap::new(),
             within: HashMap::new(),
         };
         for holder in holders {
@@ -370,6 +374,9 @@ impl<'a> Claims<'a> {
             }
             for key in &holder.levels {
                 *claims.booked.entry(key).or_default() += 1;
+                if holder.state == HolderState::Revoking {
+                    *claims.awaiting_cleanup.entry(key).or_default() += 1;
+                }
             }
             let resource = holder.resource.as_str();
             let tenant = Some(holder.tenant_id.as_str());
@@ -389,7 +396,9 @@ impl<'a> Claims<'a> {
     }
 
     fn view(&self, counter: CounterDoc) -> CounterView {
-        let booked = self.booked.get(counter.key.as_str()).copied().unwrap_or(0);
+        let of =
+            |claims: &HashMap<&str, i64>| claims.get(counter.key.as_str()).copied().unwrap_or(0);
+        let (booked, awaiting_cleanup) = (of(&self.booked), of(&self.awaiting_cleanup));
         let scope = (
             counter.resource.as_str(),
             counter.tenant_id.as_deref(),
@@ -404,6 +413,7 @@ impl<'a> Claims<'a> {
                 Level::User | Level::Project | Level::Tenant => (within - booked).max(0),
             },
             booked,
+            awaiting_cleanup,
             drift: count - booked,
             count,
             key: counter.key,
@@ -423,7 +433,7 @@ impl From<HolderDoc> for HolderView {
     fn from(holder: HolderDoc) -> Self {
         Self {
             age_seconds: millis_between(holder.since(), holder.now) / 1000,
-            expires_in_seconds: (holder.millis_to_expiry().max(0) + 999) / 1000,
+            expires_in_seconds: whole_seconds(holder.millis_to_expiry()),
             ttl_seconds: holder.ttl_millis() / 1000,
             created_at: text(holder.created_at),
             acquired_at: holder.acquired_at.map(text),
@@ -454,6 +464,11 @@ impl From<HolderDoc> for HolderView {
             beats: holder.beats,
         }
     }
+}
+
+/// Rounded up, so that 0 says that the time has come.
+fn whole_seconds(millis: i64) -> i64 {
+    millis.max(0).saturating_add(999) / 1000
 }
 
 fn text(time: DateTime) -> String {

@@ -39,6 +39,8 @@ fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
         "LEASE_PROJECT",
         "LEASE_USER",
         "LEASE_DATABASE",
+        "LEASE_BRAIN_URL",
+        "LEASE_INTERNAL_TOKEN_FILE",
     ] {
         shell.env_remove(variable);
     }

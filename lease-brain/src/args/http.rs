@@ -73,7 +73,11 @@ impl HttpArgs {
         Ok(HttpSettings {
             listen: self.listen,
             advertise,
-            internal_token: token(self.internal_token, self.internal_token_file)?,
+            internal_token: internal_token(
+                "--internal-token",
+                self.internal_token,
+                self.internal_token_file,
+            )?,
         })
     }
 }
@@ -88,14 +92,20 @@ impl HttpSettings {
     }
 }
 
-fn token(
+/// The secret of internal calls, from the text that `option` gave or from a file. White space around it does not count
+/// in a file.
+///
+/// # Errors
+/// Both are given, the file cannot be read, or the secret can be guessed.
+pub fn internal_token(
+    option: &str,
     given: Option<SecretString>,
     file: Option<PathBuf>,
 ) -> Result<Option<SecretString>, InvalidArgs> {
     let (option, token) = match (given, file) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => return Err(InvalidArgs::TwoTokens),
-        (Some(token), None) => ("--internal-token".to_owned(), token),
+        (Some(token), None) => (option.to_owned(), token),
         (None, Some(path)) => {
             let option = format!("--internal-token-file {}", path.display());
             match std::fs::read_to_string(&path) {

@@ -173,8 +173,8 @@ fn token_is_long_enough_and_never_shown() {
             "--internal-token=0123456789abcdef",
             &file("0123456789abcdef"),
         ],
-        "--internal-token and --internal-token-file (LEASE_INTERNAL_TOKEN and LEASE_INTERNAL_TOKEN_FILE) are both given: \
-         keep one",
+        "the internal token is given twice, as LEASE_INTERNAL_TOKEN and as a file (--internal-token-file or \
+         LEASE_INTERNAL_TOKEN_FILE): keep one",
     );
     assert_refused(
         &["--internal-token-file=/nonexistent"],

@@ -92,7 +92,7 @@ impl PodRow {
         since(self.last_heartbeat_at, self.now)
     }
 
-    /// Has it been silent for longer than it promised? [`stale`] says the same to the server.
+    /// Has it been silent for longer than it promised? `stale` says the same to the server.
     ///
     /// A heartbeat from the future is that of a primary whose clock was ahead; one from beyond an hour would keep a dead
     /// pod alive, and its name taken, for who knows how long.

@@ -109,10 +109,10 @@ fn check_name(setting: &'static str, name: &str) -> Result<(), InvalidPodSetting
 }
 
 /// Checks the URL of a pod, and that nothing secret stands in it: everybody who lists the pods sees it.
-pub(crate) fn check_endpoint(
-    setting: &'static str,
-    endpoint: &str,
-) -> Result<(), InvalidPodSettings> {
+///
+/// # Errors
+/// What is wrong with it, under the name of the setting.
+pub fn check_endpoint(setting: &'static str, endpoint: &str) -> Result<(), InvalidPodSettings> {
     let usable = Url::parse(endpoint).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.host_str().is_some_and(|host| !host.is_empty())

@@ -7,11 +7,10 @@ use lease_shared::{Decision, Revoked};
 
 use super::Served;
 use super::problem::{Body, Refusal};
-use crate::api::{JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply};
+use crate::api::{
+    JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply, check_reason,
+};
 use crate::cluster::PodLiveness;
-
-/// How much of a reason is kept.
-const REASON: usize = 500;
 
 /// Revokes one lease.
 pub(crate) async fn revoke(
@@ -78,15 +77,13 @@ pub(crate) async fn job(
 }
 
 fn checked(reason: Option<String>) -> Result<Option<String>, Refusal> {
-    match &reason {
-        Some(text) if text.chars().count() > REASON || text.chars().any(char::is_control) => {
-            let message = "the reason must be at most 500 characters without control characters";
-            Err(Refusal::new(
-                StatusCode::BAD_REQUEST,
-                Problem::BAD_REQUEST,
-                message,
-            ))
-        }
-        _ => Ok(reason),
+    if let Some(Err(rule)) = reason.as_deref().map(check_reason) {
+        let message = format!("the reason {rule}");
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            Problem::BAD_REQUEST,
+            message,
+        ));
     }
+    Ok(reason)
 }

@@ -153,7 +153,7 @@ fn wrong_usage_has_its_own_code_and_is_told_on_standard_error() {
 
 #[test]
 fn help_of_every_command_shows_an_example_on_standard_output() {
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 20] = [
         &["run"],
         &["acquire"],
         &["check"],
@@ -163,6 +163,13 @@ fn help_of_every_command_shows_an_example_on_standard_output() {
         &["counters"],
         &["definition"],
         &["reconcile"],
+        &["pods"],
+        &["revoke"],
+        &["revoke-pod"],
+        &["sweep"],
+        &["cleanup", "list"],
+        &["cleanup", "retry"],
+        &["cleanup", "abandon"],
         &["document", "put"],
         &["document", "get"],
         &["document", "list"],
@@ -185,6 +192,9 @@ fn help_of_every_command_shows_an_example_on_standard_output() {
         "69 the store",
         "75 busy",
         "76 the lease is lost",
+        "77 only a part",
+        "79 done by force",
+        "80 revoked but not cleaned up",
         "78 undefined or invalid",
     ] {
         assert!(whole.stdout.contains(code), "{code}");

@@ -4,6 +4,9 @@
 #![cfg(target_os = "linux")]
 
 mod acquire;
+mod brain;
+mod bulk;
+mod cleanup;
 mod cut_off;
 mod definition;
 mod document;
@@ -13,6 +16,10 @@ mod on_revoke;
 mod output;
 mod pods;
 mod processes;
+#[path = "../brain/webhook/receiver.rs"]
+#[expect(dead_code, reason = "the tests of the handler need more of it")]
+mod receiver;
+mod revoke;
 mod run;
 mod running;
 mod server_away;

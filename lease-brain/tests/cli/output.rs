@@ -141,6 +141,10 @@ async fn show_tells_everything_but_the_values_of_the_payload() {
             &["last used"],
             &["expires"],
             &["payload", "jobId"],
+            &[
+                "on a revocation",
+                "no handler: its command ends at its next check, or its time runs out; the slot comes back after that"
+            ],
             &["revocation", "-"],
         ]
     );
@@ -161,7 +165,7 @@ async fn show_tells_everything_but_the_values_of_the_payload() {
         "pod": null, "podAlive": null, "podBound": false, "slotReturn": "AFTER_CLEANUP",
         "levels": ["pdf|user|acme/ada", "pdf|global|"], "ttlSeconds": 120,
         "createdAt": "…", "acquiredAt": "…", "lastSeenAt": "…", "ageSeconds": "…", "expiresInSeconds": "…",
-        "beats": 0, "payloadKeys": ["jobId"], "revocationReason": null, "revokedAt": null,
+        "beats": 0, "payloadKeys": ["jobId"], "revocationReason": null, "revokedAt": null, "cleanup": null,
     });
     assert_eq!(shown, whole);
     let listed = world.lease(&["list", "--json"]).json();
@@ -182,7 +186,7 @@ async fn counters_show_drift_and_what_is_not_booked() {
     let clean = world.lease(&["counters", "--tenant", "acme"]);
     clean.assert(0, "");
     let header = ["RESOURCE", "LEVEL", "SCOPE", "IN USE", "CAP", "HOLDERS"];
-    let header = [&header[..], &["DRIFT", "UNBOOKED"]].concat();
+    let header = [&header[..], &["CLEANUP", "DRIFT", "UNBOOKED"]].concat();
     assert_eq!(
         clean.table(),
         [&header[..], &["pdf", "user", "acme/ada", "1", "1", "1"]]
@@ -218,7 +222,7 @@ async fn counters_show_drift_and_what_is_not_booked() {
         masked(json.json()[0].clone(), &["updatedAt"]),
         json!({
             "key": "pdf|user|b/ada", "resource": "pdf", "level": "user", "tenant": "b", "project": null, "user": "ada",
-            "lease": "pdf", "cap": 1, "count": 2, "booked": 1, "drift": 1, "unbooked": 0, "updatedAt": "…",
+            "lease": "pdf", "cap": 1, "count": 2, "booked": 1, "awaitingCleanup": 0, "drift": 1, "unbooked": 0, "updatedAt": "…",
         })
     );
 }

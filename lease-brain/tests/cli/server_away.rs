@@ -8,7 +8,7 @@ use test_mongo::{Mongod, TestMongo};
 use crate::{
     processes::DESCENDANTS,
     running::{Running, boot_clock},
-    support::{SOON, World, until},
+    support::{Output, SOON, World, until},
 };
 
 const UNCONFIRMED: &str = "LEASE_LOST: the lease could not be confirmed within its time to live, so the command was ended";
@@ -94,4 +94,28 @@ async fn killed_server_ends_the_command_in_time_and_the_state_file_tells_of_the_
         "{error}"
     );
     server.restart().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_never_shown_as_an_empty_list() {
+    let server = Mongod::start().await.unwrap();
+    let world = world(&server, 600).await;
+    let token = world.acquire(&["pdf"]);
+    let commands: [&[&str]; 8] = [
+        &["list"],
+        &["show", &token],
+        &["counters"],
+        &["pods"],
+        &["cleanup", "list"],
+        &["cleanup", "list", "--json"],
+        &["revoke-pod", "some-pod", "--dry-run"],
+        &["document", "list"],
+    ];
+    server.pause().unwrap();
+    let children = commands.map(|args| world.command(args).spawn().unwrap());
+    for (args, child) in commands.into_iter().zip(children) {
+        let output = Output::of_child(child);
+        assert!(!output.error(69).is_empty(), "{args:?}");
+    }
+    server.resume().unwrap();
 }

@@ -131,3 +131,21 @@ async fn closed_terminal_ends_command_and_lease() {
     .await
     .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn force_asks_first_and_does_nothing_without_a_yes() {
+    let world = World::with_pdf(60).await;
+    let token = world.acquire(&["pdf"]);
+    for (answer, code, stored) in [("\n", 1, (1, 1)), ("n\n", 1, (1, 1)), ("y\n", 79, (1, 0))] {
+        let mut screen = Screen::open(&world, &format!("revoke {token} --force"));
+        screen
+            .await_text("at once, although its command may still run until its next check? [y/N] ");
+        screen.type_in(answer);
+        assert_eq!(screen.code(), Some(code), "{answer:?}");
+        screen.await_text(match code {
+            1 => "lease: not confirmed, so nothing was done",
+            _ => "the slot is free; it has no handler; its command may still run until its next check",
+        });
+        assert_eq!(world.stored().await, stored, "{answer:?}");
+    }
+}

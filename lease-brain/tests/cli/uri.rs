@@ -18,7 +18,7 @@ fn assert_silent(output: &Output) {
 const TOKEN: &str = "00000000000000000000000000000000";
 const AT: &str = "_vance/config/lease/pdf.yaml";
 
-const EVERY_COMMAND: [&[&str]; 14] = [
+const EVERY_COMMAND: [&[&str]; 21] = [
     &["run", "pdf", "--", "true"],
     &["acquire", "pdf"],
     &["check", TOKEN],
@@ -29,6 +29,13 @@ const EVERY_COMMAND: [&[&str]; 14] = [
     &["pods"],
     &["definition", "pdf"],
     &["reconcile"],
+    &["revoke", TOKEN],
+    &["revoke", TOKEN, "--force", "--yes"],
+    &["revoke-pod", "some-pod"],
+    &["sweep"],
+    &["cleanup", "list"],
+    &["cleanup", "retry", TOKEN],
+    &["cleanup", "abandon", "--all-failed", "--yes"],
     &["document", "put", "notes"],
     &["document", "get", AT],
     &["document", "list"],
@@ -45,7 +52,13 @@ fn without_a_server_every_command_says_where_it_looked_and_what_to_do() {
     );
     let started = Instant::now();
     // All at once: each waits two seconds for a server to appear.
-    let children = EVERY_COMMAND.map(|args| bare(args).env("MONGODB_URI", &uri).spawn().unwrap());
+    let children = EVERY_COMMAND.map(|args| {
+        bare(args)
+            .env("LEASE_INTERNAL_TOKEN", crate::brain::SECRET)
+            .env("MONGODB_URI", &uri)
+            .spawn()
+            .unwrap()
+    });
     for (args, child) in EVERY_COMMAND.into_iter().zip(children) {
         let output = Output::of_child(child);
         assert_silent(&output);
@@ -124,7 +137,11 @@ fn usage_help_and_refusals_do_not_show_the_uri() {
         &["bogus"],
         &[],
     ] {
-        assert_silent(&Output::of(bare(args).env("MONGODB_URI", &uri)));
+        assert_silent(&Output::of(
+            bare(args)
+                .env("LEASE_INTERNAL_TOKEN", crate::brain::SECRET)
+                .env("MONGODB_URI", &uri),
+        ));
     }
 }
 

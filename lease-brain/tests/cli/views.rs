@@ -51,12 +51,20 @@ async fn control_characters_reach_no_terminal() {
     };
     let unreadable = doc! { "_id": HOSTILE };
     world.pods().insert_many([pod, unreadable]).await.unwrap();
+    let hostile = doc! { "$set": { "state": "REVOKING", "revocation": {
+        "reason": "revoke", "at": now, "attempts": 1, "failed": true, "lastError": HOSTILE, "note": HOSTILE, "nextTryAt": now,
+        "claim": { "id": HOSTILE, "by": HOSTILE, "until": mongodb::bson::DateTime::MAX },
+    } } };
+    let its = doc! { "_id": &token };
+    world.holders().update_one(its, hostile).await.unwrap();
     for args in [
         &["list"][..],
         &["show", &token],
         &["counters"],
         &["pods"],
         &["pods", "--json"],
+        &["cleanup", "list"],
+        &["cleanup", "abandon", &token, "--dry-run"],
     ] {
         let output = world.lease(args);
         assert_eq!(output.code, Some(0), "{output:?}");
@@ -78,6 +86,13 @@ async fn control_characters_reach_no_terminal() {
     let json = world.lease(&["show", &token, "--json"]);
     assert_eq!(json.json()["holderRef"], HOSTILE);
     assert_harmless(&json);
+    let forced = world.lease(&["revoke", &token, "--force", "--yes"]);
+    assert_eq!(forced.code, Some(79), "{forced:?}");
+    assert!(forced.stdout.contains("\\u{1b}[2J"), "{forced:?}");
+    assert_harmless(&forced);
+    let asked = world.lease(&["revoke", &token, "--force"]);
+    assert!(asked.error(64).contains("\\u{1b}[2J"), "{asked:?}");
+    assert_harmless(&asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -140,8 +140,8 @@ impl HolderDoc {
     }
 }
 
+/// Dates that no clock shows stand only in corrupt documents, and must not take a sweep down.
 pub(crate) fn millis_between(earlier: DateTime, later: DateTime) -> i64 {
-    // A broken document may hold any date.
     later
         .timestamp_millis()
         .saturating_sub(earlier.timestamp_millis())

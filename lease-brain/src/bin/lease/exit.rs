@@ -17,8 +17,14 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const BUSY: u8 = 75;
 /// The lease is gone.
 pub(crate) const LOST: u8 = 76;
+/// Some of what was asked for was done, and some could not be.
+pub(crate) const PARTIAL: u8 = 77;
 /// The lease is not defined, or what was asked for can never succeed (`EX_CONFIG`).
 pub(crate) const INVALID: u8 = 78;
+/// Done by force: what was skipped is printed.
+pub(crate) const FORCED: u8 = 79;
+/// The lease is revoked, and its clean-up had not ended when the wait did.
+pub(crate) const PENDING: u8 = 80;
 
 /// An error whose code is known where it arises.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,13 @@
 //! `lease`: put a command under a lease, look at leases, and mend what drifted.
 
+mod brain;
+mod confirm;
 mod connection;
 mod document;
 mod exit;
 mod lease;
 mod output;
+mod ticker;
 
 use std::process::ExitCode;
 
@@ -15,8 +18,9 @@ use crate::connection::Connection;
 
 /// Fair, limited sharing of scarce resources: leases in MongoDB under a four-level quota funnel.
 ///
-/// Data goes to standard output, everything else to standard error. Exit codes: 0 done, 64 usage, 69 the store is
-/// unavailable, 75 busy, 76 the lease is lost, 78 undefined or invalid, 1 any other failure.
+/// Data goes to standard output, everything else to standard error. Exit codes: 0 done, 64 usage, 69 the store or a brain is
+/// unavailable, 75 busy, 76 the lease is lost, 77 only a part could be done, 78 undefined or invalid, 79 done by force, 80
+/// revoked but not cleaned up within the time, 1 any other failure.
 #[derive(Parser)]
 #[command(name = "lease", version, max_term_width = 100)]
 struct Cli {
@@ -40,6 +44,10 @@ enum Command {
     Counters(lease::counters::Opts),
     Pods(lease::pods::Opts),
     Definition(lease::definition::Opts),
+    Revoke(lease::revoke::Opts),
+    RevokePod(lease::revoke_pod::Opts),
+    Cleanup(lease::cleanup::Opts),
+    Sweep(lease::sweep::Opts),
     Reconcile(lease::reconcile::Opts),
     Document(document::Opts),
 }
@@ -99,6 +107,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Counters(opts) => lease::counters::run(opts, connection, json).await,
         Command::Pods(opts) => lease::pods::run(opts, connection, json).await,
         Command::Definition(opts) => lease::definition::run(opts, connection, json).await,
+        Command::Revoke(opts) => lease::revoke::run(opts, connection, json).await,
+        Command::RevokePod(opts) => lease::revoke_pod::run(opts, connection, json).await,
+        Command::Cleanup(opts) => lease::cleanup::run(opts, connection, json).await,
+        Command::Sweep(opts) => lease::sweep::run(opts, connection, json).await,
         Command::Reconcile(opts) => lease::reconcile::run(opts, connection, json).await,
         Command::Document(opts) => document::run(opts, connection, json).await,
     };

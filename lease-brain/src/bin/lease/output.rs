@@ -43,6 +43,14 @@ pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> anyhow::Result<()> {
+    line(&table_text(header, rows))
+}
+
+/// The same, to be printed elsewhere.
+pub(crate) fn table_text<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -51,7 +59,7 @@ pub(crate) fn table<const N: usize>(
     for row in rows {
         table.add_row(row.map(|cell| printable(&cell)));
     }
-    line(&table.to_string())
+    table.to_string()
 }
 
 /// What others chose as a name must neither steer the terminal nor reorder what it shows.

@@ -12,7 +12,8 @@ use crate::output;
 /// Show the counters of all levels: how many slots are in use, and by how many holders.
 ///
 /// IN USE is what the counter lists, HOLDERS how many leases say that they book it. A difference is drift: an acquire or
-/// a release under way, or what a crash left, which `lease reconcile` frees. UNBOOKED are leases of that scope from before
+/// a release under way, or what a crash left, which `lease reconcile` frees. CLEANUP is how many of HOLDERS are revoked, and
+/// give their slots back when they have been cleaned up: `lease cleanup list`. UNBOOKED are leases of that scope from before
 /// the level had a cap; they are not counted.
 #[derive(Args)]
 #[command(after_help = "Example:\n  lease counters --resource tex2pdf")]
@@ -39,7 +40,7 @@ pub(crate) async fn run(
     }
     let drift = listed.entries.iter().any(|counter| counter.drift != 0);
     let header = [
-        "RESOURCE", "LEVEL", "SCOPE", "IN USE", "CAP", "HOLDERS", "DRIFT", "UNBOOKED",
+        "RESOURCE", "LEVEL", "SCOPE", "IN USE", "CAP", "HOLDERS", "CLEANUP", "DRIFT", "UNBOOKED",
     ];
     output::table(header, listed.entries.into_iter().map(row))?;
     if drift {
@@ -50,7 +51,7 @@ pub(crate) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(counter: CounterView) -> [String; 8] {
+fn row(counter: CounterView) -> [String; 9] {
     let scope = match (&counter.tenant, &counter.project, &counter.user) {
         (Some(tenant), Some(name), _) | (Some(tenant), _, Some(name)) => format!("{tenant}/{name}"),
         (Some(tenant), None, None) => tenant.clone(),
@@ -60,9 +61,9 @@ fn row(counter: CounterView) -> [String; 8] {
         0 => String::new(),
         drift => format!("{drift:+}"),
     };
-    let unbooked = match counter.unbooked {
+    let unless_none = |count: i64| match count {
         0 => String::new(),
-        unbooked => unbooked.to_string(),
+        count => count.to_string(),
     };
     [
         counter.resource,
@@ -71,7 +72,8 @@ fn row(counter: CounterView) -> [String; 8] {
         counter.count.to_string(),
         counter.cap.to_string(),
         counter.booked.to_string(),
+        unless_none(counter.awaiting_cleanup),
         drift,
-        unbooked,
+        unless_none(counter.unbooked),
     ]
 }

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use lease_shared::{Filter, HolderState, LeaseViews, PodId};
+use lease_shared::{CleanupPhase, Filter, HolderState, InvalidName, LeaseViews, PodId};
 
 use super::pods::WithPod;
+use super::words;
 use crate::connection::{Connection, asked};
 use crate::output;
 
@@ -16,6 +17,16 @@ use crate::output;
 )]
 pub(crate) struct Opts {
     #[command(flatten)]
+    filter: HolderFilter,
+    /// Only in this state.
+    #[arg(long)]
+    state: Option<State>,
+}
+
+/// What all views of leases filter by.
+#[derive(Args)]
+pub(crate) struct HolderFilter {
+    #[command(flatten)]
     scope: ScopeFilter,
     /// Only of this pod.
     #[arg(long)]
@@ -23,9 +34,16 @@ pub(crate) struct Opts {
     /// Only of this lease type.
     #[arg(long = "type", value_name = "TYPE")]
     lease_type: Option<String>,
-    /// Only in this state.
-    #[arg(long)]
-    state: Option<State>,
+}
+
+impl HolderFilter {
+    pub(crate) fn filter(self) -> Result<Filter, InvalidName> {
+        Ok(Filter {
+            pod: self.pod.map(PodId::new).transpose()?,
+            lease_type: self.lease_type,
+            ..self.scope.filter()
+        })
+    }
 }
 
 /// What `list` and `counters` filter by alike.
@@ -80,10 +98,8 @@ pub(crate) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let filter = Filter {
-        pod: opts.pod.map(PodId::new).transpose()?,
-        lease_type: opts.lease_type,
         state: opts.state.map(HolderState::from),
-        ..opts.scope.filter()
+        ..opts.filter.filter()?
     };
     let database = connection.database().await?;
     let views = LeaseViews::new(database.clone());
@@ -110,8 +126,28 @@ pub(crate) async fn run(
         "AGE",
         "EXPIRES IN",
     ];
+    let hint = awaiting_cleanup(&holders);
     output::table(header, holders.into_iter().map(row))?;
+    if let Some(hint) = hint {
+        eprintln!("{hint}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What of these waits for something, in a line.
+fn awaiting_cleanup(holders: &[WithPod]) -> Option<String> {
+    let phases = holders.iter().filter_map(|it| it.holder.cleanup.as_ref());
+    let (failed, waiting): (Vec<_>, Vec<_>) =
+        phases.partition(|cleanup| cleanup.phase == CleanupPhase::Failed);
+    let (waiting, failed) = match (waiting.len(), failed.len()) {
+        (0, 0) => return None,
+        (1, failed) => ("1 revocation waits for its clean-up".to_owned(), failed),
+        (count, failed) => (
+            format!("{count} revocations wait for their clean-up"),
+            failed,
+        ),
+    };
+    Some(format!("{waiting}, {failed} failed: `lease cleanup list`"))
 }
 
 fn row(listed: WithPod) -> [String; 10] {
@@ -123,8 +159,8 @@ fn row(listed: WithPod) -> [String; 10] {
     };
     [
         holder.token.to_string(),
-        holder.resource,
-        holder.state.as_str().to_owned(),
+        holder.resource.clone(),
+        words::state(&holder),
         holder.tenant,
         holder.project,
         holder.user,

@@ -84,7 +84,7 @@ pub(crate) struct WithPod {
     #[serde(flatten)]
     pub(crate) holder: HolderView,
     /// Nothing, if it is held without a pod.
-    pod_alive: Option<bool>,
+    pub(crate) pod_alive: Option<bool>,
     #[serde(skip)]
     node_name: Option<String>,
 }

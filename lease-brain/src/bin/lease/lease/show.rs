@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use lease_shared::{LeaseToken, LeaseViews};
+use lease_shared::{CleanupView, HolderState, LeaseToken, LeaseViews};
 
 use super::pods::WithPod;
+use super::words;
 use crate::connection::{Connection, asked};
 use crate::exit::{LOST, coded};
 use crate::output;
@@ -38,9 +39,12 @@ pub(crate) async fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let pod = shown.pod_in_full();
+    let dispatch = words::dispatch(&shown);
     let holder = shown.holder;
+    let cleanup = cleanup_rows(holder.cleanup.as_ref());
     let none = || "-".to_owned();
     let expires = match holder.expires_in_seconds {
+        _ if holder.state == HolderState::Revoking => none(),
         0 => "expired; the next sweep or acquire reaps it".to_owned(),
         seconds => format!("in {}, unless it is used", output::seconds(seconds)),
     };
@@ -48,12 +52,17 @@ pub(crate) async fn run(
         (Some(reason), Some(at)) => format!("{} since {at}", reason.as_str()),
         _ => none(),
     };
+    let state = words::state(&holder);
+    let on_revocation = match holder.state {
+        HolderState::Revoking => "on the revocation",
+        HolderState::Pending | HolderState::Held => "on a revocation",
+    };
     let rows = [
         ("token", holder.token.to_string()),
         ("lease", holder.lease),
         ("resource", holder.resource),
         ("type", holder.lease_type),
-        ("state", holder.state.as_str().to_owned()),
+        ("state", state),
         ("tenant", holder.tenant),
         ("project", holder.project),
         ("user", holder.user),
@@ -74,11 +83,37 @@ pub(crate) async fn run(
                 holder.payload_keys.join(", ")
             },
         ),
+        (on_revocation, dispatch),
         ("revocation", revocation),
     ];
     output::table(
         ["FIELD", "VALUE"],
-        rows.map(|(field, value)| [field.to_owned(), value]),
+        rows.into_iter()
+            .chain(cleanup)
+            .map(|(field, value)| [field.to_owned(), value]),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How far the clean-up is; nothing if there is none.
+fn cleanup_rows(cleanup: Option<&CleanupView>) -> Vec<(&'static str, String)> {
+    let Some(cleanup) = cleanup else {
+        return Vec::new();
+    };
+    let mut rows = vec![
+        ("clean-up", words::phase(cleanup)),
+        ("attempts", cleanup.attempts.to_string()),
+        ("next try", words::next_try(cleanup)),
+    ];
+    if let Some(error) = &cleanup.last_error {
+        rows.push(("last error", error.clone()));
+    }
+    if let Some(note) = &cleanup.note {
+        rows.push(("note", note.clone()));
+    }
+    if cleanup.forced {
+        let forced = "the slots came back at once, whatever still ran";
+        rows.push(("forced", forced.to_owned()));
+    }
+    rows
 }

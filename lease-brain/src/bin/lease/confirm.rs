@@ -1,0 +1,25 @@
+//! Asks before what cannot be undone.
+
+use std::io::{IsTerminal, stdin};
+
+use crate::exit::{USAGE, coded};
+
+/// Goes on if `yes`, or if somebody at a terminal says so.
+pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !stdin().is_terminal() {
+        let problem = format!(
+            "there is no terminal to ask on, so nothing was done: add --yes if you mean it: {question}"
+        );
+        return Err(coded(USAGE, problem));
+    }
+    eprint!("{} [y/N] ", crate::output::printable(question));
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(coded(1, "not confirmed, so nothing was done")),
+    }
+}

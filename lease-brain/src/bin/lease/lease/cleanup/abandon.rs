@@ -1,0 +1,138 @@
+//! `lease cleanup abandon`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use lease_shared::{CleanupPhase, Cleanups};
+use serde_json::json;
+
+use super::{NOT_THERE, Which, nothing, refused};
+use crate::confirm::confirm;
+use crate::connection::{Connection, asked};
+use crate::lease::pods::WithPod;
+use crate::lease::words;
+use crate::output;
+
+/// Give clean-ups up: the leases are gone and their slots come back, whatever still runs.
+///
+/// Shows first what may still run. Exit codes: 76 there is no such clean-up, 77 this is so of some.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  lease cleanup abandon 1f0c9a6e2b7d4f1c8a5e3d2b1c0f9e8d\n  \
+                  lease cleanup abandon --all-failed --dry-run"
+)]
+pub(crate) struct Opts {
+    #[command(flatten)]
+    which: Which,
+    /// Only show what would be given up.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before.
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(crate) async fn run(
+    opts: Opts,
+    connection: Connection,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let database = connection.database().await?;
+    let named = opts.which.find(&database).await?;
+    let (mut there, mut problems) = (Vec::new(), Vec::new());
+    for named in &named {
+        match named.revoking() {
+            Ok(lease) => there.push(lease),
+            Err(problem) => problems.push((NOT_THERE, problem)),
+        }
+    }
+    if named.is_empty() && !json {
+        eprintln!("no clean-up is marked as failed");
+    }
+    if opts.dry_run {
+        match json {
+            true => output::json(&there)?,
+            false if there.is_empty() => {}
+            false => output::line(&format!(
+                "{}\n{} would be given up",
+                preview(&there),
+                there.len()
+            ))?,
+        }
+        refused(&problems, named.len())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !there.is_empty() {
+        eprintln!("{}", preview(&there));
+        let question = format!("Give up these {}, whatever still runs?", there.len());
+        confirm(&question, opts.yes)?;
+    }
+    let cleanups = Cleanups::new(database);
+    let mut abandoned = Vec::new();
+    for lease in there {
+        let token = &lease.holder.token;
+        match asked(cleanups.abandon(token).await)? {
+            true => abandoned.push(lease),
+            false => problems.push((NOT_THERE, nothing(token))),
+        }
+    }
+    if json {
+        let report: Vec<_> = abandoned
+            .iter()
+            .map(
+                |lease| json!({ "token": lease.holder.token, "mayStillRun": may_still_run(lease) }),
+            )
+            .collect();
+        let refused: Vec<_> = problems.iter().map(|(_, problem)| problem).collect();
+        output::json(&json!({ "abandoned": report, "refused": refused }))?;
+    } else {
+        for lease in &abandoned {
+            output::line(&output::printable(&format!(
+                "{} given up, its slots are free: {}",
+                lease.holder.token,
+                may_still_run(lease)
+            )))?;
+        }
+    }
+    refused(&problems, named.len())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn preview(leases: &[&WithPod]) -> String {
+    let header = [
+        "TOKEN",
+        "RESOURCE",
+        "TYPE",
+        "TENANT/PROJECT/USER",
+        "PHASE",
+        "LAST ERROR",
+        "WHAT MAY STILL RUN",
+    ];
+    let rows = leases.iter().map(|lease| {
+        let holder = &lease.holder;
+        let cleanup = holder.cleanup.as_ref();
+        let error = cleanup.and_then(|cleanup| cleanup.last_error.clone());
+        [
+            holder.token.to_string(),
+            holder.resource.clone(),
+            holder.lease_type.clone(),
+            words::holder(holder),
+            cleanup.map_or_else(String::new, words::phase),
+            error.unwrap_or_else(|| "-".to_owned()),
+            may_still_run(lease),
+        ]
+    });
+    output::table_text(header, rows)
+}
+
+fn may_still_run(lease: &WithPod) -> String {
+    let cleanup = lease.holder.cleanup.as_ref();
+    match cleanup.filter(|cleanup| cleanup.phase == CleanupPhase::Running) {
+        Some(cleanup) => format!(
+            "its handler runs right now on pod {}; {}",
+            cleanup.claimed_by.as_deref().unwrap_or("?"),
+            words::may_still_run(lease)
+        ),
+        None => words::may_still_run(lease),
+    }
+}
