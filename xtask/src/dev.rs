@@ -17,6 +17,16 @@ pub(crate) use up::run as up;
 /// How long a brain has for its end, a drain included.
 const END: Duration = Duration::from_secs(40);
 
+/// Does the brain for people run?
+pub(crate) fn brain_runs() -> bool {
+    DevBrain::new().running().is_some()
+}
+
+/// Ends the brain for people, if it runs.
+pub(crate) async fn end_brain() -> Result<()> {
+    DevBrain::new().end().await.map(drop)
+}
+
 /// The brain of `cargo xtask up`, which may or may not run.
 struct DevBrain {
     directory: PathBuf,

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::mongo;
+use crate::{dev, mongo};
 
 /// The first block is the demo and the tests, which CI runs as steps of their own.
 const RUN_ELSEWHERE: usize = 1;
@@ -22,9 +22,13 @@ pub(crate) async fn run() -> Result<()> {
         "the README has no commands to run"
     );
     let script = blocks[RUN_ELSEWHERE..].join("\n");
-    let ran_before = mongo::runs().await;
+    // What ran before goes on; what a script that failed has left is ended.
+    let (mongo_ran, brain_ran) = (mongo::runs().await, dev::brain_runs());
     let result = run_script(root, &script);
-    if !ran_before {
+    if !brain_ran {
+        dev::end_brain().await?;
+    }
+    if !mongo_ran {
         mongo::run(mongo::Command::Stop).await?;
     }
     result
@@ -39,6 +43,9 @@ fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
         "LEASE_PROJECT",
         "LEASE_USER",
         "LEASE_DATABASE",
+        "LEASE_INTERNAL_TOKEN",
+        "LEASE_INTERNAL_TOKEN_FILE",
+        "LEASE_BRAIN_URL",
         "LEASE_BRAIN_URL",
         "LEASE_INTERNAL_TOKEN_FILE",
     ] {
