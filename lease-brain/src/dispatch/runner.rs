@@ -41,16 +41,16 @@ impl Runner {
         }
     }
 
-    /// Runs the handler to its end, or until its time is over. It goes on if the caller goes. Whoever asks for a lease
-    /// whose handler runs gets what becomes of that.
-    pub(crate) async fn run(&self, revocation: Revocation, limit: Duration) -> Outcome {
+    /// Runs the handler to its end, or until its time is over, which it is at `until` at the latest. It goes on if the
+    /// caller goes. Whoever asks for a lease whose handler runs gets what becomes of that.
+    pub(crate) async fn run(&self, revocation: Revocation, until: BootInstant) -> Outcome {
         let token = revocation.token.clone();
         let running = {
             let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             match all.get(&token) {
                 Some(running) => running.clone(),
                 None => {
-                    let running = self.start(revocation, limit);
+                    let running = self.start(revocation, until);
                     all.insert(token, running.clone());
                     running
                 }
@@ -59,8 +59,8 @@ impl Runner {
         running.await
     }
 
-    fn start(&self, revocation: Revocation, limit: Duration) -> Running {
-        let deadline = BootInstant::now() + limit.min(HANDLER);
+    fn start(&self, revocation: Revocation, until: BootInstant) -> Running {
+        let deadline = until.min(BootInstant::now() + HANDLER);
         let token = revocation.token.clone();
         let handler = self.registry.get(&revocation.lease_type).cloned();
         let work = async move {
