@@ -38,6 +38,9 @@ const SCAN: Duration = Duration::from_secs(2);
 /// How many revocations of this process wait to be taken up. More are found in the store.
 const ARRIVALS: usize = 1024;
 
+/// The longest pause between two tries to end what ran under a lost lease.
+const LOST: Duration = Duration::from_secs(600);
+
 /// Where the reapers of this process leave what they revoked.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
@@ -271,13 +274,15 @@ impl Dispatcher {
     }
 
     /// Ends what still runs in this pod under a lease that it lost without noticing. Nobody else could reach it. While
-    /// another pod cleans up behind that lease, this waits, so that no two handlers run for it at a time.
+    /// another pod cleans up behind that lease, this waits, so that no two handlers run for it at a time. What does not
+    /// succeed is tried again for as long as this process lives, which nobody else knows to do.
     pub(crate) async fn clean_up_lost(&self, revocation: Revocation) {
         let due = Due {
             token: revocation.token.clone(),
             lease_type: revocation.lease_type.clone(),
         };
         let mut tried = false;
+        let mut pause = Duration::from_secs(1);
         loop {
             match self.cleanups.is_open(&due.token).await {
                 Ok(true) => {
@@ -291,17 +296,19 @@ impl Dispatcher {
                     }
                 }
                 Ok(false) => {
-                    let until = BootInstant::now() + runner::HANDLER;
-                    if let Err(problem) = self.runner.run(revocation, until).await {
-                        tracing::error!(lease.token = %due.token, problem, "what ran under a lost lease may still run");
-                    }
-                    return;
+                    let until = BootInstant::now() + Cleanups::CLAIM;
+                    let Err(problem) = self.runner.run(revocation.clone(), until).await else {
+                        return;
+                    };
+                    tracing::error!(lease.token = %due.token, problem, "what ran under a lost lease may still run");
+                    pause = (pause * 2).min(LOST);
                 }
                 Err(error) => {
                     tracing::warn!(error = in_full(&error), lease.token = %due.token, "could not ask about a lost lease");
+                    pause = (pause * 2).min(LOST);
                 }
             }
-            tokio::time::sleep(Duration::from_millis(500 + fastrand::u64(..500))).await;
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         }
     }
 

@@ -18,6 +18,7 @@ async fn what_a_pod_lost_while_it_stood_still_it_ends_itself_and_nothing_else() 
     assert_eq!(actor.check(&known).await, "lost");
     plug.called("/known", 1).await;
     fleet.gone_alone(&known).await;
+    plug.answer_call("/lost", 1, Answer::Status(500));
     actor.pod.pause();
     fleet.gone(&lost).await;
     assert_eq!(
@@ -26,13 +27,13 @@ async fn what_a_pod_lost_while_it_stood_still_it_ends_itself_and_nothing_else() 
         "it died with its pod, as others see it"
     );
     actor.pod.resume();
-    plug.called("/lost", 1).await;
+    plug.called("/lost", 2).await;
     plug.idle("/lost").await;
     assert_eq!(actor.check(&lost).await, "lost");
     // What it takes from now on it has.
     let kept = actor.acquire("ada", true, &plug.url("/kept")).await;
     assert_eq!(actor.check(&kept).await, "held");
-    assert_eq!(plug.calls("/lost").begun, 1);
+    assert_eq!(plug.calls("/lost").begun, 2, "again after a failure");
     assert_eq!(plug.calls("/known").begun, 1);
     assert_eq!(plug.calls("/released").begun, 0);
 }

@@ -147,6 +147,10 @@ async fn handler_has_ended_before_the_pod_that_asked_for_it_goes_on_without_it()
         "claim": { "id": "another's", "by": "another", "until": until },
     } } };
     fleet.holders().update_one(doc! {}, claim).await.unwrap();
+    assert_eq!(
+        pod.asked(&lease, "a guess").await.code,
+        Problem::UNKNOWN_TOKEN
+    );
     let begun = tokio::time::Instant::now();
     let asked = pod.asked(&lease, "another's").await;
     assert!(
@@ -162,9 +166,23 @@ async fn handler_has_ended_before_the_pod_that_asked_for_it_goes_on_without_it()
         pod.asked(&lease, "another's").await.code,
         Problem::UNKNOWN_TOKEN
     );
-    assert_eq!(
-        pod.asked(&lease, "a guess").await.code,
-        Problem::UNKNOWN_TOKEN
-    );
     assert_eq!(plug.calls("/a").begun, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_in_a_pod_is_not_cleaned_up_by_another_that_has_its_address() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Status(200)).await;
+    let a = fleet.pod("a").await;
+    let stand_in = StandIn::at(&fleet, &a.endpoint).await;
+    let payload = doc! { "url": plug.url("/a") };
+    let pod = Some(&stand_in.id);
+    let lease = fleet.lease_of("webhook", "ada", pod, true, payload).await;
+    fleet.revoke(&lease).await;
+    let revocation = fleet.failed(&lease, 1).await;
+    let error = revocation.get_str("lastError").unwrap();
+    assert!(error.contains(Problem::UNKNOWN_POD), "{error}");
+    stand_in.die();
+    fleet.gone(&lease).await;
+    assert_eq!(plug.all().begun, 0);
 }

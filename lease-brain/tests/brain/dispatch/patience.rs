@@ -1,5 +1,7 @@
 //! What takes as long as the longest limits are.
 
+use std::time::{Duration, Instant};
+
 use mongodb::bson::doc;
 use test_mongo::eventually;
 
@@ -45,11 +47,16 @@ async fn handler_that_hangs_is_ended_after_its_time_and_tried_again() {
         .await;
     fleet.revoke(&lease).await;
     plug.called("/a", 1).await;
+    let begun = Instant::now();
     eventually("its time is over", SOON + SOON, async || {
         Ok(plug.calls("/a").running == 0)
     })
     .await
     .unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(50),
+        "before its claim"
+    );
     let revocation = fleet.failed(&lease, 1).await;
     let error = revocation.get_str("lastError").unwrap();
     assert!(error.contains("did not end in its time"), "{error}");

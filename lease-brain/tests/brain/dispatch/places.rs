@@ -1,8 +1,9 @@
 //! Many clean-ups at a time.
 
 use mongodb::bson::doc;
+use test_mongo::eventually;
 
-use crate::fleet::{Actor, Answer, Fleet, Plug};
+use crate::fleet::{Actor, Answer, Fleet, Plug, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn type_whose_handlers_all_hang_does_not_keep_another_waiting() {
@@ -25,4 +26,29 @@ async fn type_whose_handlers_all_hang_does_not_keep_another_waiting() {
     fleet.gone_alone(&quick).await;
     let hanging = plug.calls("/hangs");
     assert_eq!((hanging.begun, hanging.answered), (12, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pod_that_lost_many_leases_at_once_ends_them_a_few_at_a_time() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Hang).await;
+    let (mut actor, _reaper) = tokio::join!(Actor::start(&fleet, "a"), fleet.pod("b"));
+    for user in 0..40 {
+        let user = format!("u{user}");
+        actor.acquire(&user, true, &plug.url("/a")).await;
+    }
+    actor.pod.pause();
+    eventually("all are reaped", SOON, async || {
+        Ok(fleet.holders().count_documents(doc! {}).await? == 0)
+    })
+    .await
+    .unwrap();
+    actor.pod.resume();
+    plug.called("/a", 12).await;
+    plug.answer(Answer::Status(200));
+    plug.called("/a", 40).await;
+    plug.idle("/a").await;
+    let calls = plug.calls("/a");
+    assert_eq!(calls.begun, 40);
+    assert!(calls.most_at_once <= 16, "{calls:?}");
 }
