@@ -45,6 +45,14 @@ async fn pod_that_lost_many_leases_at_once_ends_them_a_few_at_a_time() {
     .unwrap();
     actor.pod.resume();
     plug.called("/a", 12).await;
+    // Another type has its own places meanwhile.
+    plug.answer_path("/other", Answer::Status(200));
+    let payload = doc! { "url": plug.url("/other") };
+    let pod = Some(&actor.pod.id);
+    let other = fleet.lease_of("webhook", "ada", pod, true, payload).await;
+    fleet.revoke(&other).await;
+    fleet.gone(&other).await;
+    assert_eq!(plug.calls("/a").begun, 12);
     plug.answer(Answer::Status(200));
     plug.called("/a", 40).await;
     plug.idle("/a").await;

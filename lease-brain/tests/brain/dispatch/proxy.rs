@@ -19,6 +19,7 @@ struct Shared {
     target: watch::Sender<Option<String>>,
     cuts: watch::Sender<usize>,
     connections: watch::Sender<usize>,
+    passed: watch::Sender<usize>,
     answers: watch::Sender<usize>,
 }
 
@@ -30,6 +31,7 @@ impl Proxy {
             target: watch::Sender::new(None),
             cuts: watch::Sender::new(0),
             connections: watch::Sender::new(0),
+            passed: watch::Sender::new(0),
             answers: watch::Sender::new(0),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -57,6 +59,12 @@ impl Proxy {
             .wait_for(|so_far| *so_far >= times)
             .await
             .unwrap();
+    }
+
+    /// Waits until something of that many connections has been passed on.
+    pub(super) async fn passed(&self, times: usize) {
+        let mut passed = self.shared.passed.subscribe();
+        passed.wait_for(|so_far| *so_far >= times).await.unwrap();
     }
 
     /// Waits until something has been answered.
@@ -93,7 +101,14 @@ async fn pass(caller: TcpStream, shared: Arc<Shared>) {
     let (mut from, mut to) = caller.into_split();
     let (mut back, mut on) = TcpStream::connect(address).await.unwrap().into_split();
     let forth = async {
-        let _ = tokio::io::copy(&mut from, &mut on).await;
+        let mut request = [0; 4096];
+        let mut first = true;
+        while let Ok(read @ 1..) = from.read(&mut request).await {
+            on.write_all(&request[..read]).await.unwrap();
+            if std::mem::take(&mut first) {
+                shared.passed.send_modify(|passed| *passed += 1);
+            }
+        }
         std::future::pending::<()>().await
     };
     let answer = async {
