@@ -94,6 +94,14 @@ pub enum InvalidArgs {
         /// How long it is.
         length: usize,
     },
+    /// A token that no header can carry. It is not shown.
+    #[error(
+        "{option} must have letters, digits and punctuation of ASCII only, as from `openssl rand -hex 16`"
+    )]
+    OddToken {
+        /// Where it came from.
+        option: String,
+    },
     /// The token's file cannot be read.
     #[error("--internal-token-file {}", path.display())]
     TokenFile {

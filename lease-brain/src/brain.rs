@@ -12,8 +12,9 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use mongodb::Database;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::{PodError, PodRegistry, PodSettings};
 use crate::dispatch::Runner;
@@ -68,20 +69,19 @@ pub struct Brain {
 /// What ends by itself when the brain stops.
 #[derive(Debug)]
 struct Working {
-    cleaning: JoinHandle<()>,
-    sweeping: JoinHandle<()>,
+    serving: AbortOnDropHandle<()>,
+    cleaning: AbortOnDropHandle<()>,
+    sweeping: AbortOnDropHandle<()>,
 }
 
 impl Working {
     async fn ended(&mut self) -> BrainError {
-        let (task, ended) = tokio::select! {
-            ended = &mut self.cleaning => ("the dispatcher", ended),
-            ended = &mut self.sweeping => ("the sweeper", ended),
+        let (task, problem) = tokio::select! {
+            ended = &mut self.serving => ("the HTTP server", ended.err().map(|error| error.to_string())),
+            ended = &mut self.cleaning => ("the dispatcher", ended.err().map(|error| error.to_string())),
+            ended = &mut self.sweeping => ("the sweeper", ended.err().map(|error| error.to_string())),
         };
-        let problem = match ended {
-            Ok(()) => "without an error".to_owned(),
-            Err(error) => error.to_string(),
-        };
+        let problem = problem.unwrap_or_else(|| "without an error".to_owned());
         BrainError::Ended { task, problem }
     }
 }
@@ -196,10 +196,17 @@ impl Brain {
         self.registry.pod()
     }
 
+    /// Cancelled when the drain begins: the consumers in this process then end what they do and give their leases back.
+    pub fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
     /// Runs until `shutdown` says so, or something that should not end does.
     ///
-    /// On a drain: nothing is acquired any more, the pod is STOPPING, clean-ups that run are finished, and the pod is
-    /// STOPPED, all within the drain's time. What is left in the store, leases of this pod included, other pods go on with.
+    /// On a drain: nothing is acquired any more, the pod is STOPPING, clean-ups that run are finished, the consumers of this
+    /// process give their leases back, and the pod is STOPPED, all within the drain's time. What is left then, other pods
+    /// go on with. While leases are still held here it is not called STOPPED, for what runs under them ends with the
+    /// process; they come back when the pod is found dead.
     ///
     /// # Errors
     /// [`BrainError::Pod`] if another process took this pod's place, [`BrainError::Ended`] for everything else. The process
@@ -218,6 +225,14 @@ impl Brain {
             () = self.drain() => tracing::info!("drained"),
         }
         Ok(())
+    }
+}
+
+/// A brain that has ended, however it did, acquires nothing more; its tasks end with it.
+impl Drop for Brain {
+    fn drop(&mut self) {
+        self.leases.refuse_new();
+        self.stopping.cancel();
     }
 }
 

@@ -5,6 +5,7 @@ mod auth;
 mod health;
 mod internal;
 mod problem;
+mod server;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::jobs::Jobs;
 use crate::sweeper::Sweeper;
 pub(crate) use auth::InternalSecret;
 use problem::Refusal;
+pub(crate) use server::serve;
 
 /// No internal call needs more.
 const BODY: usize = 64 * 1024;

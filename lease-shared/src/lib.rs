@@ -36,7 +36,7 @@ pub use revocation::{
 pub use scope::{CounterKey, Scope, Tenancy};
 pub use service::{Decision, Holding, LeaseService};
 pub use store::documents::HolderState;
-pub use store::{StoreError, apply_time_limits, connect};
+pub use store::{StoreError, apply_time_limits, connect, is_transient};
 pub use view::{
     CleanupPhase, CleanupView, CounterView, Filter, HolderView, LeaseViews, Listed, Totals,
 };

@@ -24,8 +24,8 @@ use mongodb::options::{
 use mongodb::{Client, ClientSession, Collection, Database, IndexModel};
 use tokio::time::Instant;
 
-pub use outcome::StoreError;
 use outcome::{Cause, check_reply};
+pub use outcome::{StoreError, is_transient};
 
 use crate::failpoint::{Failpoints, Phase};
 

@@ -3,6 +3,7 @@
 mod commands;
 mod contention;
 mod latency;
+mod storm;
 
 use anyhow::{Context as _, Result};
 use lease_shared::definition::DocumentAddress;
@@ -37,6 +38,7 @@ struct Report {
     ratio: Ratio,
     latency: latency::Latencies,
     contention: contention::Contention,
+    storm: storm::Storm,
 }
 
 /// What the project aims at. Times differ from machine to machine and from hour to hour; these hardly do.
@@ -50,6 +52,8 @@ struct Ratio {
     check_over_update: f64,
     /// Pairs per second of 64 contenders on 6 slots in the line, by the same polling freely; aim: at least 4.
     line_gain: f64,
+    /// In a storm of releases, from a release's answer to the return of its slots, the 95th percentile.
+    release_to_free_p95_over_update: f64,
 }
 
 /// Builds this program for release and runs the measuring in it.
@@ -105,6 +109,7 @@ fn print(report: &Report) {
         ratio,
         latency,
         contention,
+        storm,
     } = report;
     println!("commands: {commands:?}");
     for (name, it) in latency.named() {
@@ -123,6 +128,10 @@ fn print(report: &Report) {
             it.pairs_per_second, it.fewest
         );
     }
+    println!(
+        "{} leases released at once, slots free       p50 {:>7.3} ms   p95 {:>7.3} ms after the release",
+        storm.leases, storm.to_free_p50_ms, storm.to_free_p95_ms
+    );
     println!(
         "acquire + release, four levels, over a raw update: {:.2} (aim: at most 4.5)",
         ratio.acquire_release4_over_update
@@ -165,6 +174,7 @@ impl Bench {
         let commands = commands::count(self).await?;
         let latency = latency::measure(self, &leases, rounds).await?;
         let contention = contention::measure(self, rounds).await?;
+        let storm = storm::measure(&leases).await?;
         let over_update = |it: &latency::Latency| round(it.p50_ms / latency.update.p50_ms);
         let ratio = Ratio {
             acquire_release4_over_update: over_update(&latency.acquire_release4),
@@ -172,12 +182,14 @@ impl Bench {
             acquire_release1_over_update: over_update(&latency.acquire_release1),
             check_over_update: over_update(&latency.check),
             line_gain: round(contention.line.pairs_per_second / contention.free.pairs_per_second),
+            release_to_free_p95_over_update: round(storm.to_free_p95_ms / latency.update.p50_ms),
         };
         Ok(Report {
             commands,
             ratio,
             latency,
             contention,
+            storm,
         })
     }
 

@@ -1,14 +1,18 @@
-//! `cargo xtask demo`: real commands from several processes share a resource under caps, and two of them are killed.
+//! `cargo xtask demo`: real commands from several processes share a resource under caps, and two of them are killed; pods
+//! hold what must be switched off, and one of them is killed.
 
 mod board;
 pub(crate) mod contender;
 mod fleet;
 pub(crate) mod job;
 mod journal;
+mod plug;
+pub(crate) mod pod;
+mod pods;
 mod replay;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -24,6 +28,7 @@ use crate::mongo::given_uri;
 use board::Board;
 use fleet::Fleet;
 use journal::{Entry, Journal};
+use pods::{NAMES, Pods};
 
 /// The lease that all contend for.
 const LEASE: &str = "compile";
@@ -63,6 +68,13 @@ struct Verdict {
     failed: usize,
     killed: usize,
     reaped: usize,
+    pods: usize,
+    /// Leases of the pod that was killed.
+    revoked: usize,
+    handlers_run: usize,
+    handlers_failed: usize,
+    /// Of what these handlers switch off, how much nobody did.
+    left_on: usize,
     over_cap: usize,
     leaked: usize,
     max_in_use: BTreeMap<String, usize>,
@@ -78,7 +90,7 @@ struct Killed {
 
 pub(crate) async fn run(opts: Opts) -> Result<()> {
     let started = Instant::now();
-    let lease = build_lease()?;
+    let lease = build_binaries()?.join("lease");
     let server = match given_uri() {
         Some(_) => None,
         None => Some(Mongod::start().await?),
@@ -112,11 +124,18 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
         );
     }
 
+    let board = Board::new(!opts.json);
+    let mut pods = Pods::start(&store, client.database(&store.database)).await?;
     let mut fleet = Fleet::start(&store, &journal)?;
-    let watched = watch(&opts, &mut fleet, &journal, &leases).await;
+    let (watched, lost) = tokio::join!(
+        watch(&opts, &mut fleet, &journal, &leases, &board),
+        pods.lose_one(&leases, |text| board.say(text)),
+    );
+    board.end();
     let outcomes = fleet.stop().await;
     let (killed, reaped) = watched?;
-    let outcomes = outcomes?;
+    let (outcomes, lost) = (outcomes?, lost?);
+    let handled = pods.stop().await?;
     let swept = leases.sweep().await;
     ensure!(
         swept.failed.is_empty(),
@@ -134,6 +153,11 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
         failed: outcomes.failed,
         killed,
         reaped,
+        pods: NAMES.len(),
+        revoked: lost.leases,
+        handlers_run: handled.run,
+        handlers_failed: handled.failed,
+        left_on: lost.leases.saturating_sub(lost.switched_off),
         over_cap: replay.over_cap,
         leaked: counters
             .iter()
@@ -154,9 +178,9 @@ async fn watch(
     fleet: &mut Fleet,
     journal: &Journal,
     leases: &LeaseService,
+    board: &Board,
 ) -> Result<(usize, usize)> {
     let contend_until = Instant::now() + Duration::from_secs(opts.seconds);
-    let board = Board::new(!opts.json);
     let mut killed: Vec<Killed> = Vec::new();
     let first_kill = Instant::now() + Duration::from_secs(1);
     let mut reaped = 0;
@@ -187,7 +211,6 @@ async fn watch(
             reaped = came_back(&killed, journal, leases).await?;
         }
     }
-    board.end();
     Ok((killed.len(), reaped))
 }
 
@@ -267,20 +290,20 @@ impl Store {
     }
 
     async fn define(&self) -> Result<()> {
-        self.put("_vance", "_tenant", SYSTEM).await?;
+        self.put(LEASE, "_vance", "_tenant", SYSTEM).await?;
         for tenant in TENANTS {
-            self.put(tenant, "_tenant", TENANT).await?;
+            self.put(LEASE, tenant, "_tenant", TENANT).await?;
             for project in PROJECTS {
-                self.put(tenant, project, PROJECT).await?;
+                self.put(LEASE, tenant, project, PROJECT).await?;
             }
         }
         Ok(())
     }
 
-    async fn put(&self, tenant: &str, project: &str, text: &str) -> Result<()> {
+    async fn put(&self, lease: &str, tenant: &str, project: &str, text: &str) -> Result<()> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), text)?;
-        let path = format!("_vance/config/lease/{LEASE}.yaml");
+        let path = format!("_vance/config/lease/{lease}.yaml");
         let mut command = self.command();
         command
             .args([
@@ -300,8 +323,8 @@ impl Store {
     }
 }
 
-/// Builds the `lease` command, as quietly as nothing goes wrong.
-pub(crate) fn build_lease() -> Result<PathBuf> {
+/// Builds `lease` and `brain`, as quietly as nothing goes wrong, and gives their folder.
+pub(crate) fn build_binaries() -> Result<PathBuf> {
     succeed(&mut cargo([
         "build",
         "--quiet",
@@ -309,10 +332,10 @@ pub(crate) fn build_lease() -> Result<PathBuf> {
         "lease-brain",
         "--bin",
         "lease",
+        "--bin",
+        "brain",
     ]))?;
-    Ok(test_mongo::paths::target()
-        .join("debug")
-        .join(Path::new("lease")))
+    Ok(test_mongo::paths::target().join("debug"))
 }
 
 fn report(opts: &Opts, verdict: &Verdict) -> Result<()> {
@@ -336,13 +359,22 @@ fn report(opts: &Opts, verdict: &Verdict) -> Result<()> {
             verdict.reaped,
             verdict.seconds
         );
+        println!(
+            "{} pods, one of them killed with {} leases: {} handlers ran in the others, {} failed, {} benches were left on",
+            verdict.pods,
+            verdict.revoked,
+            verdict.handlers_run,
+            verdict.handlers_failed,
+            verdict.left_on
+        );
     }
-    if verdict.over_cap + verdict.leaked + verdict.failed > 0 {
+    if verdict.over_cap + verdict.leaked + verdict.failed + verdict.left_on > 0 {
         bail!(
-            "{} times over a cap, {} slots leaked, {} commands failed",
+            "{} times over a cap, {} slots leaked, {} commands failed, {} benches left on",
             verdict.over_cap,
             verdict.leaked,
-            verdict.failed
+            verdict.failed,
+            verdict.left_on
         );
     }
     if !opts.json {

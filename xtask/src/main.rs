@@ -5,6 +5,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod demo;
+mod dev;
 mod mongo;
 mod readme;
 mod test;
@@ -28,8 +29,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Real commands from several processes share a resource under caps; two of them are killed
+    /// Real commands and pods share resources under caps; some of them are killed, and nothing is lost
     Demo(demo::Opts),
+    /// A MongoDB and a brain to try things on, until `down`
+    Up,
+    /// Stop what `up` started
+    Down,
     /// A MongoDB for people: it runs until it is stopped
     #[command(subcommand)]
     Mongo(mongo::Command),
@@ -45,6 +50,8 @@ enum Task {
     Contender(demo::contender::Opts),
     #[command(name = "__job", hide = true)]
     Job(demo::job::Opts),
+    #[command(name = "__pod", hide = true)]
+    Pod(demo::pod::Opts),
 }
 
 #[tokio::main]
@@ -60,6 +67,8 @@ async fn main() -> ExitCode {
 
 async fn run(task: Task) -> Result<()> {
     match task {
+        Task::Up => dev::up().await,
+        Task::Down => dev::down().await,
         Task::Mongo(command) => mongo::run(command).await,
         Task::Test(opts) => test::run(opts).await,
         Task::Ci => ci::run().await,
@@ -68,6 +77,7 @@ async fn run(task: Task) -> Result<()> {
         Task::Demo(opts) => demo::run(opts).await,
         Task::Contender(opts) => demo::contender::run(opts).await,
         Task::Job(opts) => demo::job::run(opts),
+        Task::Pod(opts) => demo::pod::run(opts).await,
     }
 }
 

@@ -34,6 +34,11 @@ pub(crate) async fn run(command: Command) -> Result<()> {
     }
 }
 
+/// The connection string that people are to use.
+pub(crate) async fn uri() -> Result<String> {
+    uri::of_server().await
+}
+
 /// Does the server for people run?
 pub(crate) async fn runs() -> bool {
     !matches!(DevServer::new().state().await, State::Stopped)

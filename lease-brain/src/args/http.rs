@@ -104,8 +104,10 @@ fn token(
             }
         }
     };
-    match token.expose_secret().len() {
+    let text = token.expose_secret();
+    match text.len() {
         length @ 0..16 => Err(InvalidArgs::ShortToken { option, length }),
+        _ if !text.bytes().all(|b| b.is_ascii_graphic()) => Err(InvalidArgs::OddToken { option }),
         _ => Ok(Some(token)),
     }
 }

@@ -149,6 +149,17 @@ fn token_is_long_enough_and_never_shown() {
         let expected = format!("--internal-token-file {path} has {length} bytes: {rule}");
         assert_refused(&[&file(text)], &expected);
     }
+    for odd in [
+        "0123456789\nabcdef",
+        "0123456789 abcdef",
+        "0123456789abcdéf",
+    ] {
+        let said = format!(
+            "--internal-token-file {path} must have letters, digits and punctuation of ASCII only, as from `openssl \
+             rand -hex 16`"
+        );
+        assert_refused(&[&file(odd)], &said);
+    }
     assert_refused(
         &["--internal-token=hunter2-hunter2"],
         &format!("--internal-token has 15 bytes: {rule}"),

@@ -4,8 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use lease_shared::{LeaseService, StoreError};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Brain, BrainBuilder, BrainError, Site, Tasks, Working};
 use crate::cluster::{PodError, PodRegistry};
@@ -17,6 +19,8 @@ use crate::sweeper::Sweeper;
 
 /// How long between two tries to reach the store.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How many leases that were lost unnoticed are ended at the same time.
+const LOST_TOGETHER: usize = 16;
 /// How often metrics are tidied, or they would grow where nobody reads them.
 const UPKEEP: Duration = Duration::from_secs(10);
 
@@ -42,11 +46,7 @@ impl BrainBuilder {
         let app = http::router(Arc::clone(&site), InternalSecret(self.secret.clone()));
         let closed = site.closed.clone();
         let listener = self.listener;
-        tasks.spawn("the HTTP server", async move {
-            let server =
-                axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
-            server.await.map_err(|error| error.to_string())
-        });
+        let serving = AbortOnDropHandle::new(tokio::spawn(http::serve(listener, app, closed)));
 
         let join = || PodRegistry::join(&self.database, self.pod.clone());
         let joining = when_there(PodError::is_transient, join);
@@ -127,8 +127,9 @@ impl BrainBuilder {
                 }
             });
         }
-        let cleaning = tokio::spawn(dispatcher.run(arriving, stopping.clone()));
-        let sweeping = tokio::spawn(sweeper.run(stopping.clone()));
+        let cleaning =
+            AbortOnDropHandle::new(tokio::spawn(dispatcher.run(arriving, stopping.clone())));
+        let sweeping = AbortOnDropHandle::new(tokio::spawn(sweeper.run(stopping.clone())));
         let running = when_there(PodError::is_transient, || registry.running());
         while_running(&mut tasks, running)
             .await?
@@ -141,7 +142,11 @@ impl BrainBuilder {
             stopping,
             site,
             tasks,
-            working: Working { cleaning, sweeping },
+            working: Working {
+                serving,
+                cleaning,
+                sweeping,
+            },
             drain: self.drain,
         })
     }
@@ -211,11 +216,16 @@ impl Late {
                     }
                 }
             };
-            for revocation in lost {
-                tracing::warn!(lease.token = %revocation.token, reason = revocation.reason.as_str(), "lost while this pod stood still");
-                let dispatcher = self.dispatcher.clone();
-                ending.spawn(async move { dispatcher.clean_up_lost(revocation).await });
-            }
+            let dispatcher = self.dispatcher.clone();
+            // Beside the next late beat: what hangs here must not keep this from asking again.
+            ending.spawn(async move {
+                let lost = futures_util::stream::iter(lost);
+                lost.for_each_concurrent(LOST_TOGETHER, async |revocation| {
+                    tracing::warn!(lease.token = %revocation.token, reason = revocation.reason.as_str(), "lost while this pod stood still");
+                    dispatcher.clean_up_lost(revocation).await;
+                })
+                .await;
+            });
         }
     }
 }

@@ -1,5 +1,5 @@
-use lease_shared::PodId;
-use mongodb::error::{Error, ErrorKind, RETRYABLE_WRITE_ERROR, WriteFailure};
+use lease_shared::{PodId, is_transient};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
 
 use super::settings::InvalidPodSettings;
 
@@ -97,15 +97,11 @@ impl PodStoreError {
         match self {
             Self::Deadline => true,
             Self::Malformed(_) => false,
-            Self::Driver(error) => {
-                error.contains_label(RETRYABLE_WRITE_ERROR)
-                    || matches!(
-                        *error.kind,
-                        ErrorKind::Io(_)
-                            | ErrorKind::ConnectionPoolCleared { .. }
-                            | ErrorKind::Write(WriteFailure::WriteConcernError(_))
-                    )
-            }
+            Self::Driver(error) => match error.kind.as_ref() {
+                ErrorKind::Write(WriteFailure::WriteConcernError(_)) => true,
+                ErrorKind::ServerSelection { .. } => false,
+                _ => is_transient(error),
+            },
         }
     }
 

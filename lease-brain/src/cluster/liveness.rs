@@ -58,16 +58,20 @@ impl PodLiveness {
     /// # Errors
     /// A store that does not answer. A row that cannot be read is none; it is listed apart.
     pub async fn read(database: &Database, own: Option<&PodId>) -> Result<Self, PodError> {
-        let mut liveness = Self::of_rows([], own);
+        Self::look(&PodRows::new(database), own).await
+    }
+
+    pub(super) async fn look(pods: &PodRows, own: Option<&PodId>) -> Result<Self, PodError> {
         let mut rows = Vec::new();
-        for row in PodRows::new(database).all().await? {
+        let mut unreadable = Vec::new();
+        for row in pods.all().await? {
             match row {
                 Ok(row) => rows.push(row),
-                Err(problem) => liveness.unreadable.push(problem),
+                Err(problem) => unreadable.push(problem),
             }
         }
         Ok(Self {
-            unreadable: liveness.unreadable,
+            unreadable,
             ..Self::of_rows(rows, own)
         })
     }

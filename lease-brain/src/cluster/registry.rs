@@ -9,9 +9,10 @@ use uuid::Uuid;
 
 use super::beat::{LastBeat, Late};
 use super::claim::{Claim, Verdict};
-use super::error::{Claimant, PodError};
+use super::error::{Claimant, PodError, PodStoreError, chain};
+use super::liveness::PodLiveness;
 use super::row::{PodRow, PodStatus};
-use super::rows::{OwnRow, PodRows};
+use super::rows::{OwnRow, PodRows, Written};
 use super::settings::PodSettings;
 use crate::supervise::BootInstant;
 
@@ -51,7 +52,7 @@ impl PodRegistry {
         until_known(|| rows.create_indexes()).await?;
         let pod = PodId::new(Uuid::new_v4().to_string()).map_err(|error| PodError::Store {
             step: "make an id for this pod",
-            cause: super::PodStoreError::Malformed(error.to_string()),
+            cause: PodStoreError::Malformed(error.to_string()),
         })?;
         let own = OwnRow {
             pod: &pod,
@@ -87,6 +88,11 @@ impl PodRegistry {
         self.state().status
     }
 
+    /// Who is alive now, as this pod sees it.
+    pub async fn liveness(&self) -> Result<PodLiveness, PodError> {
+        PodLiveness::look(&self.rows, Some(&self.pod)).await
+    }
+
     /// Says again and again that this pod is there, and writes its row anew if that is gone. A heartbeat that fails is
     /// logged and soon tried again. Ends with `Ok` after [`stopped`](Self::stopped).
     ///
@@ -104,7 +110,7 @@ impl PodRegistry {
                 Ok(()) => self.settings.heartbeat,
                 Err(error @ PodError::NodeNameTaken(_)) => return Err(error),
                 Err(error) => {
-                    let error = crate::cluster::error::chain(&error);
+                    let error = chain(&error);
                     tracing::warn!(pod.id = %self.pod, error, "heartbeat failed, trying again");
                     self.settings.heartbeat / 4
                 }
@@ -160,15 +166,9 @@ impl PodRegistry {
             status,
             booted_at: Some(last.booted_at),
         };
-        let (written, sent) = loop {
-            let sent = BootInstant::now();
-            if let Some(written) = self.rows.put(&own).await? {
-                break (written, sent);
-            }
-            // Refused for a name that nobody has any more: it went while we asked.
-            if let Some(other) = self.rows.named(&self.settings, &self.pod).await? {
-                return Err(PodError::NodeNameTaken(claimant(other)));
-            }
+        let (written, sent) = match put(&self.rows, &own).await? {
+            Put::Written(written, sent) => (written, sent),
+            Put::NameOf(other) => return Err(PodError::NodeNameTaken(claimant(*other))),
         };
         let now = BootInstant::now();
         let enough = self.settings.stale.saturating_sub(self.settings.heartbeat);
@@ -198,22 +198,53 @@ impl PodRegistry {
     }
 }
 
+/// Before asking again what may have changed while it was answered.
+const MOMENT: Duration = Duration::from_millis(20);
+
+enum Put {
+    /// The row is there, by what was sent then.
+    Written(Written, BootInstant),
+    /// This one has the node name.
+    NameOf(Box<PodRow>),
+}
+
+/// Writes the own row, or says who has its name.
+async fn put(rows: &PodRows, own: &OwnRow<'_>) -> Result<Put, PodError> {
+    for _ in 0..5 {
+        let sent = BootInstant::now();
+        if let Some(written) = rows.put(own).await? {
+            return Ok(Put::Written(written, sent));
+        }
+        if let Some(other) = rows.named(own.settings, own.pod).await? {
+            return Ok(Put::NameOf(Box::new(other)));
+        }
+        // Refused for a name that nobody has any more: it went while we asked.
+        sleep(MOMENT).await;
+    }
+    Err(PodError::Store {
+        step: "write this pod's row",
+        cause: PodStoreError::Malformed(
+            "its node name was refused, and no other pod has it; look at the indexes of brain_pods"
+                .to_owned(),
+        ),
+    })
+}
+
 /// Writes the first row as soon as its node name is free.
 async fn enter(rows: &PodRows, own: &OwnRow<'_>) -> Result<LastBeat, PodError> {
     let mut claim = Claim::default();
     let mut waiting = false;
     loop {
-        let sent = BootInstant::now();
-        if let Some(written) = until_known(|| rows.put(own)).await? {
-            return Ok(LastBeat::first(written, sent));
-        }
-        let Some(other) = until_known(|| rows.named(own.settings, own.pod)).await? else {
-            continue;
+        let other = match until_known(|| put(rows, own)).await? {
+            Put::Written(written, sent) => return Ok(LastBeat::first(written, sent)),
+            Put::NameOf(other) => other,
         };
         match claim.look(&other) {
             Verdict::Retire => {
                 tracing::info!(pod.id = %other.pod, node = other.node_name, "taking the node name of a dead pod");
-                until_known(|| rows.retire(&other.pod, own.pod)).await?;
+                if !until_known(|| rows.retire(&other.pod, own.pod)).await? {
+                    sleep(MOMENT).await;
+                }
             }
             Verdict::Wait(pause) => {
                 if !std::mem::replace(&mut waiting, true) {
@@ -222,7 +253,7 @@ async fn enter(rows: &PodRows, own: &OwnRow<'_>) -> Result<LastBeat, PodError> {
                 }
                 sleep(pause).await;
             }
-            Verdict::Lives => return Err(PodError::NodeNameInUse(claimant(other))),
+            Verdict::Lives => return Err(PodError::NodeNameInUse(claimant(*other))),
         }
     }
 }

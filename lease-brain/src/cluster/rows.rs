@@ -141,17 +141,16 @@ impl PodRows {
     }
 
     /// Takes the node name from a pod that is stale, which the filter says once more: one that has said in the meantime
-    /// that it is there keeps it.
-    pub(super) async fn retire(&self, pod: &PodId, own: &PodId) -> Result<(), PodError> {
+    /// that it is there keeps it. False: it was not stale any more, or had stopped.
+    pub(super) async fn retire(&self, pod: &PodId, own: &PodId) -> Result<bool, PodError> {
         let mut filter = row::stale();
         filter.insert("_id", pod.as_str());
         filter.insert("status", doc! { "$in": PodStatus::ACTIVE.to_vec() });
         let stopped = doc! { "$set": { "status": PodStatus::Stopped, "stoppedBy": own.as_str() } };
-        round_trip("mark a dead pod as stopped", async {
+        let updated = round_trip("mark a dead pod as stopped", async {
             self.pods.update_one(filter, stopped).await
-        })
-        .await
-        .map(drop)
+        });
+        Ok(updated.await?.matched_count == 1)
     }
 
     pub(super) async fn remove_old(&self) -> Result<u64, PodError> {

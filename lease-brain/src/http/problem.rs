@@ -1,5 +1,7 @@
 //! How an error is answered.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
@@ -10,6 +12,9 @@ use serde::de::DeserializeOwned;
 
 use crate::api::Problem;
 use crate::in_full::in_full;
+
+/// How long a caller may take over its body.
+const BODY: Duration = Duration::from_secs(10);
 
 /// A call that was not done.
 #[derive(Debug)]
@@ -77,9 +82,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        match Json::<T>::from_request(request, state).await {
-            Ok(Json(body)) => Ok(Self(body)),
-            Err(rejection) => Err(refused(&rejection)),
+        let read = Json::<T>::from_request(request, state);
+        match tokio::time::timeout(BODY, read).await {
+            Ok(Ok(Json(body))) => Ok(Self(body)),
+            Ok(Err(rejection)) => Err(refused(&rejection)),
+            Err(_) => Err(Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                Problem::BAD_REQUEST,
+                "the body did not come in time",
+            )),
         }
     }
 }

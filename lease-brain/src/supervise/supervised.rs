@@ -86,7 +86,15 @@ impl Supervised {
             scratch,
         };
         send(&writer, &start)?;
-        let child = match parse(reader.next_line().await) {
+        // The command may stop its guardian before that has said that it started it.
+        let first = loop {
+            select! {
+                biased;
+                line = reader.next_line() => break line,
+                () = sleep(CLOCK_PERIOD) => wake(&guardian),
+            }
+        };
+        let child = match parse(first) {
             Some(FromGuardian::Started { child }) => pid(child),
             Some(FromGuardian::Failed { found, reason }) => {
                 return Err(match found {
@@ -184,9 +192,7 @@ impl Supervised {
     /// Wakes a guardian that was stopped, by the child as well as by anybody else, and steps in for one that should have
     /// reported by now. To one that runs, the signal is nothing.
     fn watch_guardian(&mut self) {
-        if let Some(guardian) = self.guardian_pid() {
-            let _ = kill_process(guardian, Signal::CONT);
-        }
+        wake(&self.guardian);
         if self
             .suspended_at
             .is_some_and(|it| it.elapsed() >= STOP_LIMIT)
@@ -222,12 +228,15 @@ impl Supervised {
         self.ended = Some(Ended::GuardianDied);
     }
 
-    fn guardian_pid(&self) -> Option<Pid> {
-        pid(self.guardian.id()?.cast_signed())
-    }
-
     /// That the guardian is gone is told by `wait`, which ends the child then.
     fn tell(&self, message: &ToGuardian) {
         let _ = send(&self.writer, message);
+    }
+}
+
+/// Lets a guardian go on that was stopped.
+fn wake(guardian: &Child) {
+    if let Some(guardian) = guardian.id().and_then(|id| pid(id.cast_signed())) {
+        let _ = kill_process(guardian, Signal::CONT);
     }
 }

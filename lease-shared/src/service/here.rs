@@ -44,6 +44,11 @@ impl Here {
 }
 
 impl LeaseService {
+    /// How many leases this process holds as a pod.
+    pub fn held_here(&self) -> usize {
+        self.inner.here.map().len()
+    }
+
     /// Asks about every lease that this process holds as a pod, and gives those that it lost, each once: nobody else
     /// could reach what runs here under them. For a pod that was paused or cut off for so long that others may have
     /// taken it for dead.

@@ -136,12 +136,15 @@ impl HolderDoc {
             HolderState::Pending => self.ttl_millis().min(STALE_PENDING_MILLIS),
             HolderState::Held | HolderState::Revoking => self.ttl_millis(),
         };
-        limit - self.idle_millis()
+        limit.saturating_sub(self.idle_millis())
     }
 }
 
 pub(crate) fn millis_between(earlier: DateTime, later: DateTime) -> i64 {
-    later.timestamp_millis() - earlier.timestamp_millis()
+    // A broken document may hold any date.
+    later
+        .timestamp_millis()
+        .saturating_sub(earlier.timestamp_millis())
 }
 
 /// After this long, or its time to live if that is shorter, an acquire that has not finished never will.

@@ -128,7 +128,9 @@ fn first_error<'a>(reply: &'a Document, field: &str) -> Option<&'a Document> {
     reply.get_array(field).ok()?.first()?.as_document()
 }
 
-fn is_transient(error: &Error) -> bool {
+/// Can the same command, sent again, have another outcome without anybody mending anything? The rule of
+/// [`StoreError::is_transient`], for those who ask the same server for something else.
+pub fn is_transient(error: &Error) -> bool {
     if error.contains_label(RETRYABLE_WRITE_ERROR) {
         return true;
     }

@@ -7,16 +7,20 @@ use super::dev_server::{DevServer, State};
 use super::given_uri;
 
 pub(super) async fn run() -> Result<()> {
+    println!("{}", of_server().await?);
+    Ok(())
+}
+
+/// Of the server that the environment names, or else of ours, if it runs.
+pub(super) async fn of_server() -> Result<String> {
     if let Some(uri) = given_uri() {
-        println!("{uri}");
-        return Ok(());
+        return Ok(uri);
     }
     match DevServer::new().state().await {
-        State::Running { port, .. } => println!("{}", single_node_uri(port)),
+        State::Running { port, .. } => Ok(single_node_uri(port)),
         State::Silent { pid } => {
             bail!("the server (process {pid}) does not answer; `cargo xtask mongo stop` ends it")
         }
         State::Stopped => bail!("no server runs; `cargo xtask mongo start` starts one"),
     }
-    Ok(())
 }

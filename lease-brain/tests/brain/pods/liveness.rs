@@ -131,6 +131,10 @@ async fn pod_is_judged_by_its_own_promise_in_the_time_of_the_server() {
     assert!(liveness.is_alive(long.pod()));
     let of_own = PodLiveness::read(&stage.database, Some(short.pod()));
     assert!(of_own.await.unwrap().is_alive(short.pod()));
+    let seen_by_long = long.liveness().await.unwrap();
+    assert!(!seen_by_long.is_alive(short.pod()) && seen_by_long.is_alive(long.pod()));
+    stage.age(long.pod(), Duration::from_secs(3600)).await;
+    assert!(long.liveness().await.unwrap().is_alive(long.pod()));
 
     let views = liveness.pods();
     let ages: Vec<_> = views.iter().map(|it| it.last_beat_seconds).collect();

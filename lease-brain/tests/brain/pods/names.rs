@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use lease_brain::cluster::{PodError, PodRegistry, PodSettings};
+use mongodb::IndexModel;
 use mongodb::bson::{DateTime, doc};
+use mongodb::options::IndexOptions;
+use test_mongo::{FailCommand, Mongod, TestMongo};
 
-use super::stage::{Beating, SOON, Stage, quick, settings};
+use super::stage::{Beating, SOON, Stage, entered, quick, settings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_name_of_a_living_pod_is_refused_with_what_to_do() {
@@ -138,5 +141,51 @@ async fn name_kept_by_a_row_that_cannot_be_judged_is_refused_and_the_row_named()
     assert!(
         text.contains("\"odd\"") && text.contains("remove that row"),
         "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pod_that_is_heard_at_the_last_moment_keeps_its_name() {
+    let server = Mongod::start().await.unwrap();
+    let stage = Stage::on(TestMongo::at(&server.uri()).await.unwrap()).await;
+    let slow = stage.join(quick("a", 200, 3000)).await;
+    slow.running().await.unwrap();
+    stage.age(slow.pod(), Duration::from_secs(4)).await;
+    let held_up = FailCommand::on(&["update"])
+        .times(1)
+        .block(Duration::from_secs(2));
+    let guard = held_up.set(&server.uri()).await.unwrap();
+    let database = stage.database.clone();
+    let heir = tokio::spawn(async move { PodRegistry::join(&database, settings("a")).await });
+    entered(&server).await;
+    // The other has found it stale and is about to say so.
+    let beating = Beating::of(&slow);
+    let error = heir.await.unwrap().unwrap_err();
+    assert!(matches!(error, PodError::NodeNameInUse(_)), "{error:?}");
+    assert!(!beating.0.is_finished());
+    assert_eq!(stage.status(slow.pod()).await, "RUNNING");
+    guard.off().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_that_is_refused_though_nobody_has_it_is_an_error_and_no_endless_loop() {
+    let stage = Stage::new().await;
+    stage.join(settings("a")).await.stopped().await.unwrap();
+    let of_whatever_status = IndexModel::builder()
+        .keys(doc! { "clusterId": 1, "nodeName": 1 })
+        .options(
+            IndexOptions::builder()
+                .unique(true)
+                .name("odd".to_owned())
+                .build(),
+        )
+        .build();
+    stage.rows().create_index(of_whatever_status).await.unwrap();
+    let joined = tokio::time::timeout(SOON, PodRegistry::join(&stage.database, settings("a")));
+    let error = joined.await.expect("an answer").unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(
+        cause.contains("look at the indexes of brain_pods"),
+        "{cause}"
     );
 }

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lease_brain::cluster::{PodError, PodLiveness, PodRegistry};
+use lease_brain::cluster::{PodError, PodLiveness, PodRegistry, PodStatus};
 use lease_shared::apply_time_limits;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::{Acknowledgment, ReadPreference, SelectionCriteria, WriteConcern};
-use test_mongo::{FailCommand, Mongod, TestMongo, admin_command};
+use test_mongo::{FailCommand, Mongod, TestMongo};
 
-use super::stage::{Beating, Stage, quick, settings};
+use super::stage::{Beating, Stage, entered, quick, settings};
 
 /// The server refuses to confirm.
 const NO_MAJORITY: i32 = 64;
@@ -158,6 +158,7 @@ async fn status_goes_forward_only() {
     pod.stopped().await.unwrap();
     pod.stopping().await.unwrap();
     assert_eq!(stage.status(pod.pod()).await, "STOPPED");
+    assert_eq!(pod.status(), PodStatus::Stopped);
     // Whom a majority knows as stopped is dead, though it was heard a moment ago.
     let liveness = stage.liveness().await;
     assert!(!liveness.is_alive(pod.pod()));
@@ -175,9 +176,7 @@ async fn heartbeat_that_arrives_after_the_end_does_not_bring_the_pod_back() {
         .block(Duration::from_secs(2));
     let guard = held_up.set(&server.uri()).await.unwrap();
     let beating = Beating::of(&pod);
-    let entered =
-        doc! { "waitForFailPoint": "failCommand", "timesEntered": 1_i64, "maxTimeMS": 20_000 };
-    admin_command(&server.uri(), entered).await.unwrap();
+    entered(&server).await;
     pod.stopped().await.unwrap();
     let ended = stage.row(pod.pod()).await.unwrap();
     assert_eq!(ended.get_str("status").unwrap(), "STOPPED");

@@ -8,7 +8,7 @@ use lease_brain::cluster::{PodError, PodLiveness, PodRegistry, PodSettings};
 use lease_shared::{PodId, apply_time_limits};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
-use test_mongo::{TestMongo, eventually};
+use test_mongo::{Mongod, TestMongo, admin_command, eventually};
 use tokio::task::JoinHandle;
 
 /// For what takes no time but the scheduler's and the server's, on a loaded machine.
@@ -52,7 +52,8 @@ impl Stage {
     }
 
     pub(crate) async fn join(&self, settings: PodSettings) -> Arc<PodRegistry> {
-        Arc::new(PodRegistry::join(&self.database, settings).await.unwrap())
+        let join = tokio::time::timeout(SOON, PodRegistry::join(&self.database, settings));
+        Arc::new(join.await.expect("an answer").unwrap())
     }
 
     pub(crate) async fn liveness(&self) -> PodLiveness {
@@ -127,4 +128,11 @@ pub(crate) async fn is_told(pod: &PodRegistry) -> bool {
     tokio::time::timeout(Duration::ZERO, pod.late())
         .await
         .is_ok()
+}
+
+/// Returns when the first command has met the fail point of a server on which none was set before.
+pub(crate) async fn entered(server: &Mongod) {
+    let wait =
+        doc! { "waitForFailPoint": "failCommand", "timesEntered": 1_i64, "maxTimeMS": 20_000 };
+    admin_command(&server.uri(), wait).await.unwrap();
 }

@@ -1,0 +1,127 @@
+//! `cargo xtask up`.
+
+use std::fs::{self, File, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use lease_brain::cluster::{PodLiveness, PodStatus};
+use lease_shared::connect;
+use test_mongo::{eventually, log_tail};
+use uuid::Uuid;
+
+use super::DevBrain;
+use crate::demo::build_binaries;
+use crate::mongo;
+
+/// Tried first, so that the address stays true from one start to the next.
+const PREFERRED_PORT: u16 = 7311;
+const NODE_NAME: &str = "dev";
+const DATABASE: &str = "lease";
+
+pub(crate) async fn run() -> Result<()> {
+    let binaries = build_binaries()?;
+    mongo::run(mongo::Command::Start).await?;
+    let uri = mongo::uri().await?;
+    let brain = DevBrain::new();
+    fs::create_dir_all(&brain.directory).context("create target/dev")?;
+    secret(&brain.token_file())?;
+    if brain.running().is_none() {
+        launch(&brain, &binaries, &uri)?;
+    }
+    let endpoint = wait(&brain, &uri).await?;
+    let env = format!(
+        "export MONGODB_URI='{uri}' LEASE_DATABASE={DATABASE}\n\
+         export LEASE_INTERNAL_TOKEN_FILE='{}'\n\
+         export LEASE_TENANT=acme LEASE_PROJECT=thesis LEASE_USER=ada\n\
+         export PATH='{}':\"$PATH\"\n",
+        brain.token_file().display(),
+        binaries.display()
+    );
+    fs::write(brain.env_file(), env).context("write target/dev/env")?;
+    println!(
+        "a brain serves at {endpoint} until `cargo xtask down`; its log is {}",
+        brain.log().display()
+    );
+    println!("\nto try it:\n");
+    println!(
+        "  . target/dev/env                      # addresses, secrets and the commands, for this shell"
+    );
+    println!("  lease pods                            # who is there");
+    println!("  lease run tex -- sleep 60 &           # a command under a lease");
+    println!("  lease list                            # what is held");
+    println!(
+        "  lease revoke \"$(lease list --json | sed -n 's/.*\"token\": \"\\(.*\\)\",/\\1/p')\" --wait"
+    );
+    println!("  curl {endpoint}/metrics               # what is counted");
+    Ok(())
+}
+
+/// Makes a secret, once.
+fn secret(file: &Path) -> Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    let fresh = file.with_extension("new");
+    fs::write(&fresh, format!("{}\n", Uuid::new_v4().simple())).context("write a secret")?;
+    fs::set_permissions(&fresh, Permissions::from_mode(0o600))?;
+    fs::rename(&fresh, file).context("keep a secret")
+}
+
+/// Starts it in the background, in a group of its own, so that the terminal's end does not reach it.
+fn launch(brain: &DevBrain, binaries: &Path, uri: &str) -> Result<()> {
+    let port = match TcpListener::bind(("127.0.0.1", PREFERRED_PORT)) {
+        Ok(_) => PREFERRED_PORT,
+        Err(_) => 0,
+    };
+    let log = File::create(brain.log()).context("create the log")?;
+    let child = Command::new(binaries.join("brain"))
+        .args([
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+            "--node-name",
+            NODE_NAME,
+        ])
+        .args([
+            "--heartbeat",
+            "1s",
+            "--stale",
+            "5s",
+            "--reap-interval",
+            "5s",
+        ])
+        .arg("--internal-token-file")
+        .arg(brain.token_file())
+        .env("MONGODB_URI", uri)
+        .env("LEASE_DATABASE", DATABASE)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .context("start the brain")?;
+    fs::write(brain.pid_file(), format!("{}\n", child.id())).context("write its process id")
+}
+
+/// Waits until it is a pod, and says where.
+async fn wait(brain: &DevBrain, uri: &str) -> Result<String> {
+    let database = connect(uri).await?.database(DATABASE);
+    let endpoint = async || -> Result<Option<String>> {
+        let liveness = PodLiveness::read(&database, None).await?;
+        let mut pods = liveness.pods().iter();
+        let own = pods.find(|pod| {
+            pod.alive && pod.status == PodStatus::Running && pod.node_name == NODE_NAME
+        });
+        Ok(own.and_then(|pod| pod.endpoint.clone()))
+    };
+    eventually("the brain is a pod", Duration::from_secs(30), async || {
+        Ok(endpoint().await?.is_some())
+    })
+    .await
+    .map_err(|error| error.context(log_tail(&brain.log())))?;
+    endpoint().await?.context("the brain went")
+}
