@@ -232,6 +232,15 @@ impl Fleet {
             .unwrap();
     }
 
+    /// Waits until that many tokens are in all counters: they go after their documents.
+    pub(crate) async fn only_booked(&self, tokens: usize) {
+        eventually("the other slots are back", SOON, async || {
+            Ok(self.booked().await == tokens)
+        })
+        .await
+        .unwrap();
+    }
+
     /// How many tokens there are in all counters.
     pub(crate) async fn booked(&self) -> usize {
         let counters: Collection<Document> =

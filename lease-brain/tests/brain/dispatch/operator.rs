@@ -91,7 +91,7 @@ async fn exclusive_lease_without_a_pod_waits_for_its_holder_or_its_time() {
         fleet.gone_alone(&other).await;
     }
     assert_eq!(plug.calls("/ended").begun + plug.calls("/silent").begun, 0);
-    assert_eq!(fleet.booked().await, 2);
+    fleet.only_booked(2).await;
     fleet.leases.release_token(&ended).await.unwrap();
     fleet.gone_alone(&ended).await;
     assert_eq!(

@@ -33,9 +33,12 @@ async fn pod_that_lost_many_leases_at_once_ends_them_a_few_at_a_time() {
     let fleet = Fleet::new().await;
     let plug = Plug::new(Answer::Hang).await;
     let (mut actor, _reaper) = tokio::join!(Actor::start(&fleet, "a"), fleet.pod("b"));
-    for user in 0..40 {
+    // Those that fail again and again keep none of the others from their turn.
+    plug.answer_path("/fails", Answer::Status(500));
+    for user in 0..60 {
+        let path = if user < 20 { "/fails" } else { "/a" };
         let user = format!("u{user}");
-        actor.acquire(&user, true, &plug.url("/a")).await;
+        actor.acquire(&user, true, &plug.url(path)).await;
     }
     actor.pod.pause();
     eventually("all are reaped", SOON, async || {
