@@ -26,8 +26,9 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{PodError, PodLiveness};
 use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
+use crate::supervise::BootInstant;
 use peer::Asked;
-pub(crate) use peer::Peers;
+pub(crate) use peer::{AFTERWARDS, Peers};
 use places::{PLACES, Places};
 use route::{Refused, Route, Whose, refused, route};
 pub(crate) use runner::Runner;
@@ -36,6 +37,9 @@ pub(crate) use runner::Runner;
 const SCAN: Duration = Duration::from_secs(2);
 /// How many revocations of this process wait to be taken up. More are found in the store.
 const ARRIVALS: usize = 1024;
+
+/// The longest pause between two tries to end what ran under a lost lease.
+const LOST: Duration = Duration::from_secs(600);
 
 /// Where the reapers of this process leave what they revoked.
 #[derive(Debug)]
@@ -137,20 +141,21 @@ impl Dispatcher {
     /// Claims one clean-up and does it. Whatever comes of it stands in its document afterwards; if that cannot be
     /// written, the claim runs out.
     async fn clean_up(&self, due: &Due) -> Ended {
+        let until = BootInstant::now() + Cleanups::CLAIM;
         let mut cleanup = match self.cleanups.claim(&due.token, &self.pod).await {
             Ok(Some(cleanup)) => cleanup,
-            Ok(None) => return Ended::NotDone,
+            Ok(None) => return Ended::NotTried,
             Err(error) => {
                 tracing::warn!(error = in_full(&error), lease.token = %due.token, "could not claim a clean-up");
-                return Ended::NotDone;
+                return Ended::NotTried;
             }
         };
         let token = cleanup.revocation.token.clone();
         let attempts = cleanup.attempts;
-        let done = self.done(&mut cleanup).await;
+        let done = self.done(&mut cleanup, until).await;
         let ended = match done {
             Ok(_) => Ended::Done,
-            Err(_) => Ended::NotDone,
+            Err(_) => Ended::Failed,
         };
         let written = match done {
             Ok(how) => {
@@ -181,8 +186,12 @@ impl Dispatcher {
         ended
     }
 
-    /// Follows the dispatch matrix. Says how it was done.
-    async fn done(&self, cleanup: &mut Cleanup) -> Result<&'static str, NotDone> {
+    /// Follows the dispatch matrix, as long as the claim lasts. Says how it was done.
+    async fn done(
+        &self,
+        cleanup: &mut Cleanup,
+        until: BootInstant,
+    ) -> Result<&'static str, NotDone> {
         let revocation = cleanup.revocation.clone();
         let liveness = match &revocation.pod {
             Some(pod) if *pod != self.pod => Some(self.liveness().await.map_err(|error| {
@@ -198,29 +207,31 @@ impl Dispatcher {
             revocation.pod_bound,
         ) {
             Route::Nothing => Ok("its resource died with its pod"),
-            Route::Here => self.here(cleanup, revocation).await,
+            Route::Here => self.here(revocation, until).await,
             Route::Peer(endpoint) => {
                 let Some(pod) = &revocation.pod else {
                     return Err(NotDone::here("a peer without a pod".to_owned()));
                 };
-                match (
-                    self.peers.revoked(endpoint, pod, cleanup).await,
-                    refused(revocation.pod_bound),
-                ) {
-                    (Asked::Done, _) => Ok("by the handler in its pod"),
-                    (Asked::HandlerFailed(problem), _) => Err(NotDone {
-                        problem,
-                        by_pod: true,
-                    }),
-                    (Asked::NotDone(problem), Refused::AskAgain) => Err(NotDone {
-                        problem,
-                        by_pod: true,
-                    }),
-                    (Asked::NotDone(problem), Refused::Here) => {
-                        tracing::info!(lease.token = %revocation.token, problem, "so its handler runs here");
-                        self.renew(cleanup).await?;
-                        self.here(cleanup, revocation.clone()).await
-                    }
+                let refused = refused(revocation.pod_bound);
+                let asked = match refused {
+                    Refused::Here => self.peers.surely(endpoint, pod, cleanup).await,
+                    Refused::AskAgain => self.peers.once(endpoint, pod, cleanup).await,
+                };
+                let by_pod = |problem| NotDone {
+                    problem,
+                    by_pod: true,
+                };
+                match asked {
+                    Asked::Done => Ok("by the handler in its pod"),
+                    Asked::HandlerFailed(problem) => Err(by_pod(problem)),
+                    Asked::NotDone(problem) | Asked::Unknown(problem) => match refused {
+                        Refused::AskAgain => Err(by_pod(problem)),
+                        Refused::Here => {
+                            tracing::info!(lease.token = %revocation.token, problem, "so its handler runs here");
+                            let until = self.renew(cleanup).await?;
+                            self.here(revocation.clone(), until).await
+                        }
+                    },
                 }
             }
         }
@@ -228,21 +239,20 @@ impl Dispatcher {
 
     async fn here(
         &self,
-        cleanup: &Cleanup,
         revocation: Revocation,
+        until: BootInstant,
     ) -> Result<&'static str, NotDone> {
-        let left = cleanup
-            .claimed_until
-            .saturating_duration_since(tokio::time::Instant::now());
-        let ran = self.runner.run(revocation, left).await;
+        let ran = self.runner.run(revocation, until).await;
         ran.map(|()| "by the handler in this pod")
             .map_err(NotDone::here)
     }
 
-    /// Asking the pod took most of the claim's time.
-    async fn renew(&self, cleanup: &mut Cleanup) -> Result<(), NotDone> {
+    /// Asking the pod took most of the claim's time, and the claim's name was told to it: should it hear of that later, it
+    /// must not begin. Says until when the claim lasts.
+    async fn renew(&self, cleanup: &mut Cleanup) -> Result<BootInstant, NotDone> {
+        let until = BootInstant::now() + Cleanups::CLAIM;
         match cleanup.renew().await {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(until),
             Ok(false) => Err(NotDone::here("the claim ran out".to_owned())),
             Err(error) => Err(NotDone::here(in_full(&error))),
         }
@@ -264,37 +274,57 @@ impl Dispatcher {
     }
 
     /// Ends what still runs in this pod under a lease that it lost without noticing. Nobody else could reach it. While
-    /// another pod cleans up behind that lease, this waits, so that no two handlers run for it at a time.
+    /// another pod cleans up behind that lease, this waits, so that no two handlers run for it at a time. What does not
+    /// succeed is tried again for as long as this process lives, which nobody else knows to do.
     pub(crate) async fn clean_up_lost(&self, revocation: Revocation) {
         let due = Due {
             token: revocation.token.clone(),
             lease_type: revocation.lease_type.clone(),
         };
+        let mut tried = false;
+        let mut pause = Duration::from_secs(1);
         loop {
             match self.cleanups.is_open(&due.token).await {
                 Ok(true) => {
-                    if self.clean_up(&due).await == Ended::Done {
-                        return;
+                    if !tried {
+                        self.hasten(&due).await;
+                    }
+                    match self.clean_up(&due).await {
+                        Ended::Done => return,
+                        Ended::Failed => tried = true,
+                        Ended::NotTried => {}
                     }
                 }
                 Ok(false) => {
-                    if let Err(problem) = self.runner.run(revocation, runner::HANDLER).await {
-                        tracing::error!(lease.token = %due.token, problem, "what ran under a lost lease may still run");
-                    }
-                    return;
+                    let until = BootInstant::now() + Cleanups::CLAIM;
+                    let Err(problem) = self.runner.run(revocation.clone(), until).await else {
+                        return;
+                    };
+                    tracing::error!(lease.token = %due.token, problem, "what ran under a lost lease may still run");
+                    pause = (pause * 2).min(LOST);
                 }
                 Err(error) => {
                     tracing::warn!(error = in_full(&error), lease.token = %due.token, "could not ask about a lost lease");
+                    pause = (pause * 2).min(LOST);
                 }
             }
-            tokio::time::sleep(Duration::from_millis(500 + fastrand::u64(..500))).await;
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        }
+    }
+
+    /// What others tried in vain while this pod could not be reached need not wait for their next try any longer.
+    async fn hasten(&self, due: &Due) {
+        if let Err(error) = self.cleanups.hasten(&due.token).await {
+            tracing::warn!(error = in_full(&error), lease.token = %due.token, "could not hasten a clean-up");
         }
     }
 }
 
-/// Did this process do the clean-up?
+/// What this process did of a clean-up.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Done,
-    NotDone,
+    Failed,
+    /// It was not due, or another has it.
+    NotTried,
 }

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use mongodb::Database;
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::name::{LeaseToken, LeaseType, PodId};
@@ -41,8 +40,6 @@ pub struct Cleanup {
     pub revocation: Revocation,
     /// How often it was begun, this time included.
     pub attempts: u32,
-    /// Until when this process may work on it.
-    pub claimed_until: Instant,
     /// The counters whose slots come back with its end.
     levels: Vec<String>,
     claim: String,
@@ -74,7 +71,15 @@ fn next_try(attempts: i64) -> NextTry {
     }
 }
 
+/// Nobody can guess it, so who shows it was told.
+fn fresh_claim() -> String {
+    Uuid::new_v4().simple().to_string()
+}
+
 impl Cleanups {
+    /// How long a claim lasts, from some time between asking for it and getting it.
+    pub const CLAIM: Duration = CLAIM;
+
     /// The clean-ups of a database, without a service.
     pub fn new(database: Database) -> Self {
         Self::of(LeaseStore::new(database), Lines::default())
@@ -113,8 +118,7 @@ impl Cleanups {
         token: &LeaseToken,
         by: &PodId,
     ) -> Result<Option<Cleanup>, StoreError> {
-        let claim = Uuid::new_v4().simple().to_string();
-        let sent = Instant::now();
+        let claim = fresh_claim();
         let Some(claimed) = self.store.claim(token, &claim, by, deadline()).await? else {
             return Ok(None);
         };
@@ -126,7 +130,6 @@ impl Cleanups {
                         return Ok(Some(Cleanup {
                             revocation,
                             attempts: u32::try_from(claimed.attempts).unwrap_or(u32::MAX),
-                            claimed_until: sent + CLAIM,
                             levels,
                             claim,
                             store: self.store.clone(),
@@ -189,7 +192,8 @@ impl Cleanups {
         Ok(holder.is_some_and(|holder| holder.state == HolderState::Revoking))
     }
 
-    /// Tries a clean-up again now. False: it is under way, or there is none.
+    /// Tries a clean-up again now. False: it is under way, or there is none. One that waits for its holder to end has not
+    /// been tried, and goes on waiting.
     ///
     /// # Errors
     /// The store cannot be asked.
@@ -215,6 +219,14 @@ impl Cleanups {
         Ok(true)
     }
 
+    /// Makes a clean-up due now, without counting its tries anew. For the pod whose own lease it is.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn hasten(&self, token: &LeaseToken) -> Result<bool, StoreError> {
+        self.store.hasten(token, deadline()).await
+    }
+
     /// The pods that clean-ups wait for: they were alive when they were asked, and did not do it.
     pub async fn waited_for(&self) -> Result<Vec<PodId>, StoreError> {
         self.store.waited_for(deadline()).await
@@ -232,20 +244,18 @@ impl Cleanup {
         &self.claim
     }
 
-    /// Makes the claim last for another minute. False: it had run out and another works on it, so this process must not.
+    /// Makes the claim last for another minute, under another name: who was told the old one may not work any more.
+    /// False: it had run out and another works on it, so this process must not.
     ///
     /// # Errors
     /// It is not known whether it was renewed.
     pub async fn renew(&mut self) -> Result<bool, StoreError> {
-        let sent = Instant::now();
+        let (token, fresh) = (&self.revocation.token, fresh_claim());
         let deadline = deadline();
-        let renew = || {
-            self.store
-                .renew_claim(&self.revocation.token, &self.claim, deadline)
-        };
+        let renew = || self.store.renew_claim(token, &self.claim, &fresh, deadline);
         let renewed = until_known(deadline, renew).await?.value;
         if renewed {
-            self.claimed_until = sent + CLAIM;
+            self.claim = fresh;
         }
         Ok(renewed)
     }

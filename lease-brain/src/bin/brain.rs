@@ -90,7 +90,7 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         .pod(settings.http.endpoint(bound), bound.port())?;
     let secrets = Secrets::new(settings.lease.secrets_dir);
     let webhook = Webhook::new(secrets, WebhookLimits::default())?;
-    tracing::info!(%listen, endpoint = pod.endpoint, node.name = pod.node_name, "starting");
+    tracing::info!(listen = %bound, endpoint = pod.endpoint, node.name = pod.node_name, "starting");
     let starting = Brain::builder(database, pod, listener)
         .handler("webhook", Arc::new(webhook))?
         .documents(documents)

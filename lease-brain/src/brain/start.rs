@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use lease_shared::{LeaseService, StoreError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -19,8 +18,6 @@ use crate::sweeper::Sweeper;
 
 /// How long between two tries to reach the store.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many leases that were lost unnoticed are ended at the same time.
-const LOST_TOGETHER: usize = 16;
 /// How often metrics are tidied, or they would grow where nobody reads them.
 const UPKEEP: Duration = Duration::from_secs(10);
 
@@ -216,16 +213,13 @@ impl Late {
                     }
                 }
             };
-            let dispatcher = self.dispatcher.clone();
-            // Beside the next late beat: what hangs here must not keep this from asking again.
-            ending.spawn(async move {
-                let lost = futures_util::stream::iter(lost);
-                lost.for_each_concurrent(LOST_TOGETHER, async |revocation| {
-                    tracing::warn!(lease.token = %revocation.token, reason = revocation.reason.as_str(), "lost while this pod stood still");
-                    dispatcher.clean_up_lost(revocation).await;
-                })
-                .await;
-            });
+            // All at once, and beside the next late beat: what waits for another pod, or for its next try, must not keep
+            // the rest from beginning. How many handlers run, the runner bounds.
+            for revocation in lost {
+                tracing::warn!(lease.token = %revocation.token, reason = revocation.reason.as_str(), "lost while this pod stood still");
+                let dispatcher = self.dispatcher.clone();
+                ending.spawn(async move { dispatcher.clean_up_lost(revocation).await });
+            }
         }
     }
 }

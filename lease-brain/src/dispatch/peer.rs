@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use lease_shared::{Cleanup, PodId};
+use lease_shared::{Cleanup, Cleanups, PodId};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::{INTERNAL_TOKEN, Problem, RevokedCall};
 use crate::in_full::in_full;
+use crate::supervise::BootInstant;
 
 /// How long the other pod has: its handler's time and some more.
 const LIMIT: Duration = Duration::from_secs(40);
+/// What of a claim's time is not the other pod's: its handler has ended before the caller gives it up, and so before the
+/// caller's own begins.
+pub(crate) const AFTERWARDS: Duration = Cleanups::CLAIM.saturating_sub(LIMIT);
+/// How long between two questions, when it is not known what became of the first.
+const PAUSE: Duration = Duration::from_millis(500);
 /// How long until there is a connection to it.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How much of an answer is read.
@@ -29,8 +35,10 @@ pub(crate) enum Asked {
     Done,
     /// Its handler ran and did not succeed.
     HandlerFailed(String),
-    /// It could not be asked, or did not do it.
+    /// It was never asked, or said that it does not do it.
     NotDone(String),
+    /// It may have been asked, and its handler may be running.
+    Unknown(String),
 }
 
 impl Peers {
@@ -44,7 +52,33 @@ impl Peers {
         Ok(Self { client, secret })
     }
 
-    pub(crate) async fn revoked(&self, endpoint: &str, pod: &PodId, cleanup: &Cleanup) -> Asked {
+    /// Asks a pod until it is certain that its handler does not run any more, for another's is to run if it did not do it.
+    /// When the pod's time is over, that is certain too.
+    pub(crate) async fn surely(&self, endpoint: &str, pod: &PodId, cleanup: &Cleanup) -> Asked {
+        let until = BootInstant::now() + LIMIT;
+        let mut doubt = false;
+        loop {
+            match self.ask(endpoint, pod, cleanup, until.remaining()).await {
+                Asked::NotDone(problem) if !doubt => return Asked::NotDone(problem),
+                Asked::NotDone(problem) | Asked::Unknown(problem) => {
+                    if until.remaining() <= PAUSE {
+                        tokio::time::sleep(until.remaining()).await;
+                        return Asked::NotDone(problem);
+                    }
+                    doubt = true;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                known => return known,
+            }
+        }
+    }
+
+    /// Asks a pod once.
+    pub(crate) async fn once(&self, endpoint: &str, pod: &PodId, cleanup: &Cleanup) -> Asked {
+        self.ask(endpoint, pod, cleanup, LIMIT).await
+    }
+
+    async fn ask(&self, endpoint: &str, pod: &PodId, cleanup: &Cleanup, limit: Duration) -> Asked {
         let Some(secret) = &self.secret else {
             return Asked::NotDone(
                 "no internal token is configured, so no other pod can be asked: start all pods with --internal-token-file"
@@ -61,15 +95,17 @@ impl Peers {
             .client
             .post(url)
             .header(INTERNAL_TOKEN, secret.expose_secret())
-            .timeout(LIMIT)
+            .timeout(limit)
             .json(&call);
         let answer = match request.send().await {
             Ok(answer) => answer,
             Err(error) => {
-                return Asked::NotDone(format!(
-                    "pod {pod} could not be asked: {}",
-                    in_full(&error.without_url())
-                ));
+                let asked = match error.is_connect() {
+                    true => Asked::NotDone,
+                    false => Asked::Unknown,
+                };
+                let problem = in_full(&error.without_url());
+                return asked(format!("pod {pod} could not be asked: {problem}"));
             }
         };
         let status = answer.status();
@@ -83,7 +119,8 @@ impl Peers {
             Some(Problem { code, message }) => {
                 Asked::NotDone(format!("pod {pod} refused: {code}: {message}"))
             }
-            None => Asked::NotDone(format!("pod {pod} refused: {status}")),
+            // Not in a pod's words, so from something between us.
+            None => Asked::Unknown(format!("pod {pod} refused: {status}")),
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const PLACES: usize = 16;
 const SHARE: usize = PLACES / 4;
 /// How many one type may have while none waits: a type that comes then finds its own share free, however long the
 /// handlers of the first hang.
-const ALONE: usize = PLACES - SHARE;
+pub(crate) const ALONE: usize = PLACES - SHARE;
 /// How many of a type are kept in mind. The rest stay where they are, and are found again.
 const WAITING: usize = 256;
 

@@ -1,6 +1,7 @@
-//! Runs handlers in this pod: one at a time for a lease, within their time, and whatever they do.
+//! Runs handlers in this pod, whoever asks for them: one at a time for a lease, not too many of all, within their time, and
+//! whatever they do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -10,16 +11,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use lease_shared::{LeaseToken, Revocation};
+use lease_shared::{LeaseToken, LeaseType, Revocation};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use super::places::{ALONE, PLACES};
 use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
 use crate::metrics;
 use crate::supervise::BootInstant;
 
 /// The time a handler has.
-pub(crate) const HANDLER: Duration = Duration::from_secs(30);
+const HANDLER: Duration = Duration::from_secs(30);
 
 type Outcome = Result<(), String>;
 type Running = Shared<BoxFuture<'static, Outcome>>;
@@ -28,29 +31,56 @@ type Running = Shared<BoxFuture<'static, Outcome>>;
 #[derive(Debug, Clone)]
 pub(crate) struct Runner {
     registry: HandlerRegistry,
+    gate: Arc<Gate>,
     running: Arc<Mutex<HashMap<LeaseToken, Running>>>,
     tasks: TaskTracker,
 }
 
+/// How many handlers run at a time, whether this pod's dispatcher asked for them, other pods did, or a late heartbeat.
+/// No type takes all places, however long its handlers hang.
+#[derive(Debug)]
+struct Gate {
+    all: Semaphore,
+    types: BTreeMap<LeaseType, Semaphore>,
+}
+
+impl Gate {
+    /// Runs `work` when there is room. The semaphores are never closed.
+    async fn pass<T>(&self, lease_type: &LeaseType, work: impl Future<Output = T>) -> T {
+        let _of_type = match self.types.get(lease_type) {
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        };
+        let _of_all = self.all.acquire().await.ok();
+        work.await
+    }
+}
+
 impl Runner {
     pub(crate) fn new(registry: HandlerRegistry) -> Self {
+        let types = registry.types().into_iter();
+        let gate = Gate {
+            all: Semaphore::new(PLACES),
+            types: types.map(|of| (of, Semaphore::new(ALONE))).collect(),
+        };
         Self {
             registry,
+            gate: Arc::new(gate),
             running: Arc::default(),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// Runs the handler to its end, or until its time is over. It goes on if the caller goes. Whoever asks for a lease
-    /// whose handler runs gets what becomes of that.
-    pub(crate) async fn run(&self, revocation: Revocation, limit: Duration) -> Outcome {
+    /// Runs the handler to its end, or until its time is over, which it is at `until` at the latest. It goes on if the
+    /// caller goes. Whoever asks for a lease whose handler runs gets what becomes of that.
+    pub(crate) async fn run(&self, revocation: Revocation, until: BootInstant) -> Outcome {
         let token = revocation.token.clone();
         let running = {
             let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             match all.get(&token) {
                 Some(running) => running.clone(),
                 None => {
-                    let running = self.start(revocation, limit);
+                    let running = self.start(revocation, until);
                     all.insert(token, running.clone());
                     running
                 }
@@ -59,10 +89,10 @@ impl Runner {
         running.await
     }
 
-    fn start(&self, revocation: Revocation, limit: Duration) -> Running {
-        let deadline = BootInstant::now() + limit.min(HANDLER);
+    fn start(&self, revocation: Revocation, until: BootInstant) -> Running {
         let token = revocation.token.clone();
         let handler = self.registry.get(&revocation.lease_type).cloned();
+        let gate = Arc::clone(&self.gate);
         let work = async move {
             let lease_type = revocation.lease_type.as_str();
             let Some(handler) = handler else {
@@ -70,9 +100,13 @@ impl Runner {
                     "this pod has no handler for lease type `{lease_type}`"
                 ));
             };
-            let run = async { handler.on_revoked(&revocation).await };
-            let run = AssertUnwindSafe(run).catch_unwind();
-            let outcome = match before(deadline, run).await {
+            let run = async {
+                let deadline = until.min(BootInstant::now() + HANDLER);
+                let run = AssertUnwindSafe(async { handler.on_revoked(&revocation).await });
+                before(deadline, run.catch_unwind()).await
+            };
+            let run = gate.pass(&revocation.lease_type, run);
+            let outcome = match before(until, run).await.flatten() {
                 Some(Ok(Ok(()))) => Ok(()),
                 Some(Ok(Err(error))) => Err(in_full(error.as_ref())),
                 Some(Err(_)) => Err("the handler panicked".to_owned()),
@@ -125,4 +159,47 @@ async fn before<T>(deadline: BootInstant, work: impl Future<Output = T>) -> Opti
         Poll::Pending
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Polled at once again each time, and counts that.
+    async fn forever(polls: &mut usize, mut each: impl FnMut()) {
+        poll_fn(|context| {
+            *polls += 1;
+            each();
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_has_no_time_left_is_not_begun() {
+        let mut polls = 0;
+        let ended = before(BootInstant::now(), forever(&mut polls, || ())).await;
+        assert_eq!((ended, polls), (None, 0));
+    }
+
+    #[tokio::test]
+    async fn what_stood_still_until_its_time_was_over_does_not_go_on() {
+        let mut polls = 0;
+        let deadline = BootInstant::now() + Duration::from_secs(1);
+        let stand_still = || {
+            while !deadline.has_passed() {
+                std::thread::yield_now();
+            }
+        };
+        let ended = before(deadline, forever(&mut polls, stand_still)).await;
+        assert_eq!((ended, polls), (None, 1));
+    }
+
+    #[tokio::test]
+    async fn what_is_never_woken_ends_with_its_time() {
+        let deadline = BootInstant::now() + Duration::from_millis(20);
+        let ended = before(deadline, std::future::pending::<()>()).await;
+        assert_eq!(ended, None);
+    }
 }

@@ -5,11 +5,13 @@ use axum::http::StatusCode;
 use super::Served;
 use super::problem::{Body, Refusal};
 use crate::api::{Problem, RevokedCall};
+use crate::dispatch::AFTERWARDS;
+use crate::supervise::BootInstant;
 
 /// Runs this pod's handler for a lease that was revoked, under the caller's claim, and answers when it has ended.
 ///
 /// The claim is looked up in the store: a call that lay unread while this process stood still must not run a handler
-/// beside that of whoever has the claim by now.
+/// beside that of whoever has the claim by now. Nor must one run on when the caller has given this pod up.
 pub(crate) async fn revoked(
     served: Served,
     Body(call): Body<RevokedCall>,
@@ -23,11 +25,15 @@ pub(crate) async fn revoked(
         return Err(Refusal::not_found(Problem::UNKNOWN_POD, message));
     }
     let cleanups = served.leases.cleanups();
-    let Some((revocation, left)) = cleanups.under_claim(&call.token, &call.claim).await? else {
+    // Before the store is asked: should this process stand still now, what is left goes by meanwhile.
+    let asked = BootInstant::now();
+    let claimed = cleanups.under_claim(&call.token, &call.claim).await?;
+    let Some((revocation, left)) = claimed.filter(|(_, left)| *left > AFTERWARDS) else {
         let message = format!("lease {} is not being revoked under that claim", call.token);
         return Err(Refusal::not_found(Problem::UNKNOWN_TOKEN, message));
     };
-    let ran = served.runner.run(revocation, left).await;
+    let until = asked + (left - AFTERWARDS);
+    let ran = served.runner.run(revocation, until).await;
     ran.map(|()| StatusCode::NO_CONTENT).map_err(|problem| {
         Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,

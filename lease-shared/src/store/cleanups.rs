@@ -79,12 +79,25 @@ impl LeaseStore {
         let step = "claim a clean-up";
         let filter = due(doc! { "_id": token.as_str() });
         let until = doc! { "$add": ["$$NOW", CLAIM.as_millis() as i64] };
-        let begun = doc! { "$add": [{ "$ifNull": ["$revocation.attempts", 0_i64] }, 1_i64] };
-        let update = doc! { "$set": {
-            "revocation.claim": { "id": claim, "by": { "$literal": by.as_str() }, "until": &until },
-            "revocation.nextTryAt": until,
-            "revocation.attempts": begun,
-        } };
+        // Whatever stands there, the claim can be written, or a broken document would come up again and again.
+        let of =
+            |is: Document, field: &str, otherwise: Bson| doc! { "$cond": [is, field, otherwise] };
+        let attempts = of(
+            doc! { "$isNumber": "$revocation.attempts" },
+            "$revocation.attempts",
+            0_i64.into(),
+        );
+        let revocation = of(
+            doc! { "$eq": [{ "$type": "$revocation" }, "object"] },
+            "$revocation",
+            doc! {}.into(),
+        );
+        let claimed = doc! {
+            "claim": { "id": claim, "by": { "$literal": by.as_str() }, "until": &until },
+            "nextTryAt": until,
+            "attempts": { "$add": [attempts, 1_i64] },
+        };
+        let update = doc! { "$set": { "revocation": { "$mergeObjects": [revocation, claimed] } } };
         let claimed = self.find_and_update(step, filter, update, deadline).await?;
         Ok(claimed.map(|holder| {
             let revocation = holder.get_document("revocation").ok();
@@ -96,20 +109,24 @@ impl LeaseStore {
         }))
     }
 
-    /// The same right for another minute, if nobody else has it by now.
+    /// The same right for another minute and under another id, if nobody else has it by now.
     pub(crate) async fn renew_claim(
         &self,
         token: &LeaseToken,
         claim: &str,
+        renewed: &str,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
         let until = doc! { "$add": ["$$NOW", CLAIM.as_millis() as i64] };
         let update = vec![doc! { "$set": {
+            "revocation.claim.id": renewed,
             "revocation.claim.until": &until,
             "revocation.nextTryAt": until,
         } }];
-        self.change("renew a claim", claimed(token, claim), update, deadline)
-            .await
+        let mut filter = claimed(token, claim);
+        // The new one as well, so that a second sending says the same.
+        filter.insert("revocation.claim.id", doc! { "$in": [claim, renewed] });
+        self.change("renew a claim", filter, update, deadline).await
     }
 
     /// The document, if this claim on it has not run out.
@@ -189,14 +206,29 @@ impl LeaseStore {
             .await
     }
 
-    /// An operator wants the clean-up to be tried now, as if for the first time.
+    /// The pod that held the lease can be reached again.
+    pub(crate) async fn hasten(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let mut filter = unclaimed(doc! { "_id": token.as_str() });
+        filter.insert("pod", doc! { "$exists": true });
+        let update = vec![doc! { "$set": { "revocation.nextTryAt": "$$NOW" } }];
+        self.change("hasten a clean-up", filter, update, deadline)
+            .await
+    }
+
+    /// An operator wants the clean-up to be tried now, as if for the first time. One that has not been tried yet is due, or
+    /// waits for its holder to end.
     pub(crate) async fn retry(
         &self,
         token: &LeaseToken,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
+        let tried = doc! { "$gt": ["$revocation.attempts", 0] };
         let update = vec![doc! { "$set": {
-            "revocation.nextTryAt": "$$NOW",
+            "revocation.nextTryAt": { "$cond": [tried, "$$NOW", "$revocation.nextTryAt"] },
             "revocation.failed": false,
             "revocation.attempts": 0_i64,
         } }];

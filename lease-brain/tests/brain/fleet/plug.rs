@@ -41,14 +41,32 @@ pub(crate) struct Plug {
 
 struct Shared {
     calls: Mutex<HashMap<String, Calls>>,
-    answer: watch::Sender<Answer>,
+    answers: watch::Sender<Answers>,
+}
+
+struct Answers {
+    all: Answer,
+    /// Of one path, or one call of it, counted from one.
+    paths: HashMap<String, Answer>,
+    calls: HashMap<(String, usize), Answer>,
+}
+
+impl Answers {
+    fn to(&self, path: &str, call: usize) -> Answer {
+        let call = self.calls.get(&(path.to_owned(), call));
+        *call.or_else(|| self.paths.get(path)).unwrap_or(&self.all)
+    }
 }
 
 impl Plug {
     pub(crate) async fn new(answer: Answer) -> Self {
         let shared = Arc::new(Shared {
             calls: Mutex::default(),
-            answer: watch::Sender::new(answer),
+            answers: watch::Sender::new(Answers {
+                all: answer,
+                paths: HashMap::new(),
+                calls: HashMap::new(),
+            }),
         });
         let router = Router::new()
             .fallback(called)
@@ -69,7 +87,25 @@ impl Plug {
 
     /// Says this from now on, also to those that hang.
     pub(crate) fn answer(&self, answer: Answer) {
-        self.shared.answer.send_replace(answer);
+        self.shared
+            .answers
+            .send_modify(|answers| answers.all = answer);
+    }
+
+    /// Says this to one path.
+    pub(crate) fn answer_path(&self, path: &str, answer: Answer) {
+        let path = path.to_owned();
+        self.shared.answers.send_modify(|answers| {
+            answers.paths.insert(path, answer);
+        });
+    }
+
+    /// Says this to one call of a path, counted from one.
+    pub(crate) fn answer_call(&self, path: &str, call: usize, answer: Answer) {
+        let call = (path.to_owned(), call);
+        self.shared.answers.send_modify(|answers| {
+            answers.calls.insert(call, answer);
+        });
     }
 
     pub(crate) fn calls(&self, path: &str) -> Calls {
@@ -91,6 +127,15 @@ impl Plug {
     pub(crate) async fn called(&self, path: &str, times: usize) {
         eventually("the plug is called", SOON, async || {
             Ok(self.calls(path).begun >= times)
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Waits until nobody is being answered at a path.
+    pub(crate) async fn idle(&self, path: &str) {
+        eventually("nobody calls the plug", SOON, async || {
+            Ok(self.calls(path).running == 0)
         })
         .await
         .unwrap();
@@ -122,20 +167,21 @@ impl Drop for Running<'_> {
 
 async fn called(State(shared): State<Arc<Shared>>, request: Request) -> StatusCode {
     let path = request.uri().path().to_owned();
-    {
+    let call = {
         let mut calls = shared.calls();
         let calls = calls.entry(path.clone()).or_default();
         calls.begun += 1;
         calls.running += 1;
         calls.most_at_once = calls.most_at_once.max(calls.running);
-    }
+        calls.begun
+    };
     let running = Running(&shared, path);
-    let mut answer = shared.answer.subscribe();
-    let said = answer
-        .wait_for(|answer| matches!(answer, Answer::Status(_)))
-        .await
-        .map(|answer| *answer)
-        .unwrap();
+    let mut answers = shared.answers.subscribe();
+    let known = |answers: &Answers| matches!(answers.to(&running.1, call), Answer::Status(_));
+    let said = match answers.wait_for(known).await {
+        Ok(answers) => answers.to(&running.1, call),
+        Err(_) => unreachable!("the plug is there as long as its calls"),
+    };
     if let Some(calls) = shared.calls().get_mut(&running.1) {
         calls.answered += 1;
     }

@@ -1,13 +1,15 @@
 //! One `brain` process.
 
 use std::fs::{self, File};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use lease_shared::PodId;
+use lease_brain::api::{INTERNAL_TOKEN, Problem, RevokedCall};
+use lease_shared::{LeaseToken, PodId};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use rustix::process::{Pid, Signal, kill_process};
+use rustls::crypto::{CryptoProvider, ring};
 use tempfile::TempDir;
 use test_mongo::{TestMongo, eventually};
 
@@ -23,6 +25,8 @@ pub(crate) struct PodOptions {
     pub(crate) args: Vec<String>,
     /// Without the secret of internal calls.
     pub(crate) no_secret: bool,
+    /// The brain that acquires as well.
+    pub(crate) actor: bool,
 }
 
 impl PodOptions {
@@ -46,12 +50,17 @@ impl Pod {
     pub(crate) async fn start(mongo: &TestMongo, name: &str, options: PodOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_brain"));
+        let mut command = Command::new(match options.actor {
+            true => env!("CARGO_BIN_EXE_brain-actor"),
+            false => env!("CARGO_BIN_EXE_brain"),
+        });
         command.args(["--listen", "127.0.0.1:0", "--node-name", name]);
-        // Later ones win over these.
-        command.args(["--heartbeat=200ms", "--stale=2s", "--reap-interval=300ms"]);
         command.args(&options.args);
         command
+            // An argument wins over its variable.
+            .env("BRAIN_HEARTBEAT", "200ms")
+            .env("BRAIN_STALE", "2s")
+            .env("LEASE_REAP_INTERVAL", "300ms")
             .env("MONGODB_URI", mongo.uri())
             .env("LEASE_DATABASE", mongo.name())
             .env_remove("LEASE_INTERNAL_TOKEN")
@@ -59,6 +68,9 @@ impl Pod {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
+        if options.actor {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
         if !options.no_secret {
             command.env("LEASE_INTERNAL_TOKEN", SECRET);
         }
@@ -120,6 +132,60 @@ impl Pod {
         self.signal(Signal::CONT);
     }
 
+    /// Where an actor is told what to do, and where it answers.
+    pub(crate) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
+        let child = &mut self.child;
+        (child.stdin.take().unwrap(), child.stdout.take().unwrap())
+    }
+
+    /// Has it revoke a lease, as an operator does.
+    pub(crate) async fn revoke(&self, token: &LeaseToken) {
+        let answer = client()
+            .post(self.url("/internal/lease/admin/revoke"))
+            .header(INTERNAL_TOKEN, SECRET)
+            .json(&serde_json::json!({ "token": token, "reason": null, "ifPod": null }))
+            .send()
+            .await
+            .unwrap();
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+
+    /// Where it listens, wherever it says that it does.
+    pub(crate) fn bound(&self) -> String {
+        let log = self.log();
+        let starting = log.lines().next().expect("it says where it listens");
+        let starting: serde_json::Value = serde_json::from_str(starting).unwrap();
+        starting["listen"].as_str().unwrap().to_owned()
+    }
+
+    /// Has it clean up under a claim, as another pod does, and gives why it did not.
+    pub(crate) async fn asked(&self, token: &LeaseToken, claim: &str) -> Problem {
+        let call = RevokedCall {
+            pod: self.id.clone(),
+            token: token.clone(),
+            claim: claim.to_owned(),
+        };
+        let answer = client()
+            .post(self.url("/internal/lease/revoked"))
+            .header(INTERNAL_TOKEN, SECRET)
+            .json(&call)
+            .send()
+            .await
+            .unwrap();
+        answer.json().await.unwrap()
+    }
+
+    /// How many handlers have ended in it so far.
+    pub(crate) async fn handled(&self) -> u64 {
+        let answer = client().get(self.url("/metrics")).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        let ended = text
+            .lines()
+            .filter(|line| line.starts_with("vance_lease_handler"));
+        let ended = ended.map(|line| line.rsplit_once(' ').unwrap().1);
+        ended.map(|count| count.parse::<u64>().unwrap()).sum()
+    }
+
     /// Waits for its end.
     pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
         let end = Instant::now() + within;
@@ -131,6 +197,14 @@ impl Pod {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+}
+
+fn client() -> reqwest::Client {
+    if CryptoProvider::get_default().is_none() {
+        // An error says that another thread has just named one.
+        let _ = ring::default_provider().install_default();
+    }
+    reqwest::Client::new()
 }
 
 impl Drop for Pod {
