@@ -12,9 +12,11 @@ mod places;
 mod route;
 mod runner;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use lease_shared::{
     Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn,
 };
@@ -105,19 +107,18 @@ impl Dispatcher {
             while let Some(due) = places.next() {
                 let dispatcher = self.clone();
                 work.spawn(async move {
-                    dispatcher.clean_up(&due).await;
+                    // A fault of our own must not take the process along, or the next pod would be next.
+                    let work = AssertUnwindSafe(dispatcher.clean_up(&due)).catch_unwind();
+                    if work.await.is_err() {
+                        tracing::error!(lease.token = %due.token, "a clean-up panicked; its claim runs out");
+                    }
                     due
                 });
             }
             tokio::select! {
                 () = stop.cancelled() => break,
                 Some(due) = arriving.recv() => places.add(due),
-                Some(ended) = work.join_next() => match ended {
-                    Ok(due) => places.ended(&due),
-                    // What a handler does is caught before; this is a fault of our own, and its place is lost until
-                    // the process ends, which is better soon.
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
-                },
+                Some(Ok(due)) = work.join_next() => places.ended(&due),
                 () = &mut scan => {
                     self.look(&mut places).await;
                     scan.set(tokio::time::sleep(SCAN.mul_f64(0.75 + fastrand::f64() / 2.0)));
@@ -295,6 +296,8 @@ impl Dispatcher {
                         Ended::NotTried => {}
                     }
                 }
+                // Another pod has cleaned up what lives outside this one, and it may be in others' hands by now.
+                Ok(false) if !revocation.pod_bound => return,
                 Ok(false) => {
                     let until = BootInstant::now() + Cleanups::CLAIM;
                     let Err(problem) = self.runner.run(revocation.clone(), until).await else {

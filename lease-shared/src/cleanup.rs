@@ -13,14 +13,10 @@ use crate::reaper::chain;
 use crate::revocation::Revocation;
 use crate::service::wait::Lines;
 pub use crate::store::cleanups::Due;
-use crate::store::cleanups::{CLAIM, FailedTry};
+use crate::store::cleanups::{CLAIM, FailedTry, TRIES, WHEN_FAILED};
 use crate::store::documents::{HolderState, millis_between};
 use crate::store::{LeaseStore, StoreError, deadline, until_known};
 
-/// After this many tries that did not succeed, a clean-up is marked as failed, for an operator to look at.
-const TRIES: i64 = 10;
-/// How long it then waits between tries.
-const WHEN_FAILED: Duration = Duration::from_secs(3600);
 /// The longest pause before that; the first is a second.
 const LONGEST: Duration = Duration::from_secs(600);
 /// How much of an error is kept.
@@ -209,9 +205,23 @@ impl Cleanups {
     /// The store cannot be asked; its slots may come back nonetheless.
     pub async fn abandon(&self, token: &LeaseToken) -> Result<bool, StoreError> {
         let deadline = deadline();
+        // A document that cannot be read is given up as well; what it booked, a reconcile finds.
+        let levels = match self.store.holder(token, deadline).await {
+            Ok(Some(holder)) => holder.levels,
+            Ok(None) => return Ok(false),
+            Err(_) => Vec::new(),
+        };
         let abandon = || self.store.abandon(token, deadline);
-        let Some(keys) = until_known(deadline, abandon).await?.value else {
-            return Ok(false);
+        let abandoned = until_known(deadline, abandon).await?;
+        let keys = match abandoned.value {
+            Some(keys) => keys,
+            // The answer to an earlier sending may have been lost, and nobody else will unbook it soon.
+            None if abandoned.sent_before
+                && self.store.holder(token, deadline).await?.is_none() =>
+            {
+                levels
+            }
+            None => return Ok(false),
         };
         let unbook = || self.store.unbook(token, &keys, deadline);
         until_known(deadline, unbook).await?;

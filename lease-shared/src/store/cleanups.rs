@@ -14,6 +14,10 @@ use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
 use crate::name::{LeaseToken, LeaseType, PodId};
 
+/// After this many tries that did not succeed, a clean-up is marked as failed, for an operator to look at.
+pub(crate) const TRIES: i64 = 10;
+/// How long it then waits between tries.
+pub(crate) const WHEN_FAILED: Duration = Duration::from_secs(3600);
 /// How long a claim keeps others away. Longer than any one try of a clean-up may take.
 pub(crate) const CLAIM: Duration = Duration::from_secs(60);
 
@@ -67,8 +71,8 @@ impl LeaseStore {
             .collect())
     }
 
-    /// Takes the right to clean up, if it is due and nobody has it. Counts as a try, so that a clean-up that kills its
-    /// process does not go on for ever unseen.
+    /// Takes the right to clean up, if it is due and nobody has it. Counts as a try, and after so many of them as a failure
+    /// until it succeeds: so one that kills its process, again and again, is seen, and does not go from pod to pod.
     pub(crate) async fn claim(
         &self,
         token: &LeaseToken,
@@ -92,9 +96,12 @@ impl LeaseStore {
             "$revocation",
             doc! {}.into(),
         );
+        let failed = doc! { "$gte": [&attempts, TRIES] };
+        let when_failed = doc! { "$add": ["$$NOW", WHEN_FAILED.as_millis() as i64] };
         let claimed = doc! {
             "claim": { "id": claim, "by": { "$literal": by.as_str() }, "until": &until },
-            "nextTryAt": until,
+            "nextTryAt": { "$cond": [&failed, when_failed, until] },
+            "failed": failed,
             "attempts": { "$add": [attempts, 1_i64] },
         };
         let update = doc! { "$set": { "revocation": { "$mergeObjects": [revocation, claimed] } } };
@@ -121,7 +128,7 @@ impl LeaseStore {
         let update = vec![doc! { "$set": {
             "revocation.claim.id": renewed,
             "revocation.claim.until": &until,
-            "revocation.nextTryAt": until,
+            "revocation.nextTryAt": { "$max": ["$revocation.nextTryAt", until] },
         } }];
         let mut filter = claimed(token, claim);
         // The new one as well, so that a second sending says the same.
