@@ -14,6 +14,10 @@ pub fn check_reason(reason: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// The header in which a pod that has done what it was asked names itself: another process may have its address by now, and
+/// answer anything.
+pub const POD: &str = "x-vance-pod";
+
 /// Why a call was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {

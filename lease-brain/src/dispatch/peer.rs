@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use lease_shared::{Cleanup, Cleanups, PodId};
+use reqwest::StatusCode;
+use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::api::{INTERNAL_TOKEN, Problem, RevokedCall};
+use crate::api::{INTERNAL_TOKEN, POD, Problem, RevokedCall};
 use crate::in_full::in_full;
 use crate::supervise::BootInstant;
 
@@ -85,6 +87,10 @@ impl Peers {
                     .to_owned(),
             );
         };
+        let Ok(mut secret) = HeaderValue::from_str(secret.expose_secret()) else {
+            return Asked::NotDone("the internal token cannot be sent in a header".to_owned());
+        };
+        secret.set_sensitive(true);
         let call = RevokedCall {
             pod: pod.clone(),
             token: cleanup.revocation.token.clone(),
@@ -94,7 +100,7 @@ impl Peers {
         let request = self
             .client
             .post(url)
-            .header(INTERNAL_TOKEN, secret.expose_secret())
+            .header(INTERNAL_TOKEN, secret)
             .timeout(limit)
             .json(&call);
         let answer = match request.send().await {
@@ -109,7 +115,8 @@ impl Peers {
             }
         };
         let status = answer.status();
-        if status.is_success() {
+        let by = answer.headers().get(POD).map(|by| by.as_bytes());
+        if status == StatusCode::NO_CONTENT && by == Some(pod.as_str().as_bytes()) {
             return Asked::Done;
         }
         match problem(answer).await {
@@ -119,7 +126,7 @@ impl Peers {
             Some(Problem { code, message }) => {
                 Asked::NotDone(format!("pod {pod} refused: {code}: {message}"))
             }
-            // Not in a pod's words, so from something between us.
+            // Not in a pod's words, so from something between us, or in its place.
             None => Asked::Unknown(format!("pod {pod} refused: {status}")),
         }
     }

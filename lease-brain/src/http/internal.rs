@@ -1,10 +1,11 @@
 //! What other pods ask.
 
 use axum::http::StatusCode;
+use axum::response::IntoResponse;
 
 use super::Served;
 use super::problem::{Body, Refusal};
-use crate::api::{Problem, RevokedCall};
+use crate::api::{POD, Problem, RevokedCall};
 use crate::dispatch::AFTERWARDS;
 use crate::supervise::BootInstant;
 
@@ -15,7 +16,7 @@ use crate::supervise::BootInstant;
 pub(crate) async fn revoked(
     served: Served,
     Body(call): Body<RevokedCall>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<impl IntoResponse, Refusal> {
     if call.pod != *served.registry.pod() {
         let message = format!(
             "pod {} is not here: this is pod {}",
@@ -34,11 +35,13 @@ pub(crate) async fn revoked(
     };
     let until = asked + (left - AFTERWARDS);
     let ran = served.runner.run(revocation, until).await;
-    ran.map(|()| StatusCode::NO_CONTENT).map_err(|problem| {
-        Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Problem::HANDLER_FAILED,
-            problem,
-        )
-    })
+    let by = [(POD, call.pod.to_string())];
+    ran.map(|()| (StatusCode::NO_CONTENT, by))
+        .map_err(|problem| {
+            Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                Problem::HANDLER_FAILED,
+                problem,
+            )
+        })
 }

@@ -66,6 +66,7 @@ async fn what_runs_in_a_living_pod_is_left_to_it_until_it_does_it() {
         "{error}"
     );
     assert_eq!(fleet.booked().await, 1, "it is still in use");
+    plug.play(&stand_in.id);
     plug.answer_path(INTERNAL, Answer::Status(204));
     fleet.gone(&lease).await;
     assert_eq!(plug.calls("/a").begun, 0);
@@ -187,4 +188,22 @@ async fn what_runs_in_a_pod_is_not_cleaned_up_by_another_that_has_its_address() 
     stand_in.die();
     fleet.gone(&lease).await;
     assert_eq!(plug.all().begun, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_says_yes_to_everything_at_a_pods_address_has_cleaned_up_nothing() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Status(204)).await;
+    let _a = fleet.pod("a").await;
+    // Any other server, for example the next one that was given that port.
+    let stand_in = StandIn::at(&fleet, &plug.url("")).await;
+    let payload = doc! { "url": plug.url("/a") };
+    let pod = Some(&stand_in.id);
+    let lease = fleet.lease_of("webhook", "ada", pod, true, payload).await;
+    fleet.revoke(&lease).await;
+    fleet.failed(&lease, 1).await;
+    assert!(fleet.holder(&lease).await.is_some());
+    stand_in.die();
+    fleet.gone(&lease).await;
+    assert_eq!(plug.calls("/a").begun, 0);
 }

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use lease_brain::api::POD;
+use lease_shared::PodId;
 use test_mongo::eventually;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -42,6 +45,8 @@ pub(crate) struct Plug {
 struct Shared {
     calls: Mutex<HashMap<String, Calls>>,
     answers: watch::Sender<Answers>,
+    /// The pod that it plays.
+    plays: Mutex<Option<PodId>>,
 }
 
 struct Answers {
@@ -67,6 +72,7 @@ impl Plug {
                 paths: HashMap::new(),
                 calls: HashMap::new(),
             }),
+            plays: Mutex::default(),
         });
         let router = Router::new()
             .fallback(called)
@@ -83,6 +89,11 @@ impl Plug {
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// Answers in this pod's name from now on.
+    pub(crate) fn play(&self, pod: &PodId) {
+        *self.shared.plays.lock().unwrap() = Some(pod.clone());
     }
 
     /// Says this from now on, also to those that hang.
@@ -165,7 +176,7 @@ impl Drop for Running<'_> {
     }
 }
 
-async fn called(State(shared): State<Arc<Shared>>, request: Request) -> StatusCode {
+async fn called(State(shared): State<Arc<Shared>>, request: Request) -> impl IntoResponse {
     let path = request.uri().path().to_owned();
     let call = {
         let mut calls = shared.calls();
@@ -185,8 +196,13 @@ async fn called(State(shared): State<Arc<Shared>>, request: Request) -> StatusCo
     if let Some(calls) = shared.calls().get_mut(&running.1) {
         calls.answered += 1;
     }
-    match said {
+    let status = match said {
         Answer::Status(status) => StatusCode::from_u16(status).unwrap(),
         Answer::Hang => unreachable!("waited for a status"),
-    }
+    };
+    let plays = shared.plays.lock().unwrap().clone();
+    (
+        status,
+        [(POD, plays.map_or_else(String::new, |pod| pod.to_string()))],
+    )
 }
