@@ -170,7 +170,7 @@ impl CleanupView {
             },
             note: revocation.note.clone(),
             attempts: revocation.attempts,
-            next_try_in_seconds: (millis.max(0) + 999) / 1000,
+            next_try_in_seconds: millis.max(0).saturating_add(999) / 1000,
             claimed_by: claim.map(|claim| claim.by.clone()),
             last_error: revocation.last_error.clone(),
             forced: revocation.forced,
@@ -423,7 +423,7 @@ impl From<HolderDoc> for HolderView {
     fn from(holder: HolderDoc) -> Self {
         Self {
             age_seconds: millis_between(holder.since(), holder.now) / 1000,
-            expires_in_seconds: (holder.millis_to_expiry().max(0) + 999) / 1000,
+            expires_in_seconds: holder.millis_to_expiry().max(0).saturating_add(999) / 1000,
             ttl_seconds: holder.ttl_millis() / 1000,
             created_at: text(holder.created_at),
             acquired_at: holder.acquired_at.map(text),
