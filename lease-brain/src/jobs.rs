@@ -1,9 +1,10 @@
 //! What takes longer than a call should: begun by one call, asked about by others.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use lease_shared::{Decision, Holding, LeaseService, Revoked, SlotAfter};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -98,11 +99,17 @@ impl Jobs {
         }
         let (work, stop) = (work(progress.clone()), self.stop.clone());
         self.tasks.spawn(async move {
-            if stop.run_until_cancelled(work).await.is_none() {
-                let problem = "the pod is shutting down; what is left was not done".to_owned();
-                progress.change(|progress| progress.failed.push(problem));
-            }
-            progress.change(|progress| progress.done = true);
+            // Whatever becomes of it, it ends: somebody asks about it until then.
+            let work = AssertUnwindSafe(work).catch_unwind();
+            let problem = match stop.run_until_cancelled(work).await {
+                Some(Ok(())) => None,
+                Some(Err(_)) => Some("the job panicked; what is left was not done"),
+                None => Some("the pod is shutting down; what is left was not done"),
+            };
+            progress.change(|progress| {
+                progress.failed.extend(problem.map(str::to_owned));
+                progress.done = true;
+            });
         });
         id
     }
@@ -126,4 +133,33 @@ async fn revoke(
             progress.failed.push(problem);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn ended(jobs: &Jobs, job: &str) -> JobProgress {
+        while !jobs.progress(job).unwrap().done {
+            tokio::task::yield_now().await;
+        }
+        jobs.progress(job).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_job_ends_whatever_becomes_of_it() {
+        let stop = CancellationToken::new();
+        let jobs = Jobs::new(stop.clone());
+        let well = jobs.begin(async move |_| {});
+        let panics = jobs.begin(async move |_| panic!("over one document"));
+        let hangs = jobs.begin(async move |_| std::future::pending().await);
+        assert_eq!(ended(&jobs, &well).await.failed, [""; 0]);
+        let panicked = ended(&jobs, &panics).await;
+        assert!(panicked.failed[0].contains("panicked"), "{panicked:?}");
+        assert!(!jobs.progress(&hangs).unwrap().done);
+        stop.cancel();
+        let cut_off = ended(&jobs, &hangs).await;
+        assert!(cut_off.failed[0].contains("shutting down"), "{cut_off:?}");
+        assert_eq!(jobs.progress("no such job"), None);
+    }
 }
