@@ -18,12 +18,11 @@ use std::time::Duration;
 use lease_shared::{
     Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn,
 };
-use mongodb::Database;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{PodError, PodLiveness};
+use crate::cluster::{PodError, PodLiveness, PodRegistry};
 use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
 use peer::Asked;
@@ -68,7 +67,7 @@ impl RevocationListener for Arrivals {
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatcher {
     pub(crate) pod: PodId,
-    pub(crate) database: Database,
+    pub(crate) registry: Arc<PodRegistry>,
     pub(crate) cleanups: Cleanups,
     pub(crate) types: Arc<[LeaseType]>,
     pub(crate) runner: Runner,
@@ -193,10 +192,8 @@ impl Dispatcher {
             })?),
             _ => None,
         };
-        match route(
-            self.whose(&revocation, liveness.as_ref()),
-            revocation.pod_bound,
-        ) {
+        let whose = self.whose(&revocation, liveness.as_ref())?;
+        match route(whose, revocation.pod_bound) {
             Route::Nothing => Ok("its resource died with its pod"),
             Route::Here => self.here(cleanup, revocation).await,
             Route::Peer(endpoint) => {
@@ -249,18 +246,30 @@ impl Dispatcher {
     }
 
     async fn liveness(&self) -> Result<PodLiveness, PodError> {
-        PodLiveness::read(&self.database, Some(&self.pod)).await
+        self.registry.liveness().await
     }
 
-    fn whose<'a>(&self, revocation: &Revocation, liveness: Option<&'a PodLiveness>) -> Whose<'a> {
-        match (&revocation.pod, liveness) {
+    /// A pod that is silent and not known to be dead is asked: after an outage of the store it may well be there.
+    fn whose<'a>(
+        &self,
+        revocation: &Revocation,
+        liveness: Option<&'a PodLiveness>,
+    ) -> Result<Whose<'a>, NotDone> {
+        Ok(match (&revocation.pod, liveness) {
             (None, _) => Whose::NoPod,
             (Some(_), None) => Whose::Own,
+            (Some(pod), Some(liveness)) if liveness.is_dead(pod) => Whose::Dead,
             (Some(pod), Some(liveness)) => match liveness.endpoint(pod) {
                 Some(endpoint) => Whose::Living(endpoint),
-                None => Whose::Dead,
+                None => {
+                    let problem = format!("whether pod {pod} lives is not known yet");
+                    return Err(NotDone {
+                        problem,
+                        by_pod: true,
+                    });
+                }
             },
-        }
+        })
     }
 
     /// Ends what still runs in this pod under a lease that it lost without noticing. Nobody else could reach it. While
