@@ -48,8 +48,12 @@ impl Pod {
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_brain"));
         command.args(["--listen", "127.0.0.1:0", "--node-name", name]);
-        // Later ones win over these.
-        command.args(["--heartbeat=200ms", "--stale=2s", "--reap-interval=300ms"]);
+        for usual in ["--heartbeat=200ms", "--stale=2s", "--reap-interval=300ms"] {
+            let (option, _) = usual.split_at(usual.find('=').unwrap());
+            if !options.args.iter().any(|arg| arg.starts_with(option)) {
+                command.arg(usual);
+            }
+        }
         command.args(&options.args);
         command
             .env("MONGODB_URI", mongo.uri())
@@ -76,7 +80,11 @@ impl Pod {
             let row = pods.find_one(running.clone()).await?;
             // A row that a killed process of the same name left says RUNNING too; the log names the own id.
             let log = fs::read_to_string(&said)?;
-            Ok(row.filter(|row| row.get_str("_id").is_ok_and(|id| log.contains(id))))
+            let own = log.lines().find(|line| line.contains("\"running\""));
+            Ok(row.filter(|row| {
+                let id = row.get_str("_id").unwrap_or_default();
+                own.is_some_and(|own| own.contains(id))
+            }))
         };
         let started = eventually("the pod runs", SOON, async || Ok(own().await?.is_some())).await;
         if started.is_err() {

@@ -1,0 +1,1 @@
+//! Very many leases at once.
