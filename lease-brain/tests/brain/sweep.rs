@@ -1,6 +1,7 @@
 //! What the periodic round takes back, and what it leaves alone.
 
 mod broken;
+mod cost;
 mod idle;
 mod majority;
 mod mass;

@@ -257,24 +257,6 @@ impl LeaseStore {
         forced.map(|holder| readable(step, holder)).transpose()
     }
 
-    /// The types of everything that is being revoked.
-    pub(crate) async fn types_in_revocation(
-        &self,
-        deadline: Instant,
-    ) -> Result<Vec<LeaseType>, StoreError> {
-        let found = self
-            .step("list types in revocation", deadline, async {
-                let holders = self.holders(&Read::Latest);
-                let types = holders.distinct("type", doc! { "state": HolderState::Revoking });
-                Ok(types.max_time(MAX_TIME).await?)
-            })
-            .await?;
-        Ok(found
-            .iter()
-            .filter_map(|name| LeaseType::new(name.as_str()?).ok())
-            .collect())
-    }
-
     async fn change(
         &self,
         step: &'static str,
