@@ -33,7 +33,7 @@ impl Fleet {
     }
 
     pub(crate) async fn on(mongo: TestMongo) -> Self {
-        let client = lease_shared::connect(&mongo.uri()).await.unwrap();
+        let client = lease_shared::connect(mongo.uri()).await.unwrap();
         let types = KnownTypes::new().with(webhook::lease_type().unwrap(), SLOT_RETURN);
         let leases = LeaseService::builder(client.database(mongo.name()))
             .listener(std::sync::Arc::new(types))

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn};
 use super::holders::{Decision, readable};
 use super::outcome::StoreError;
-use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
+use super::{Acknowledge, LeaseStore, Read};
 use crate::name::{LeaseToken, LeaseType, PodId};
 
 /// How long a claim keeps others away. Longer than any one try of a clean-up may take.

@@ -37,8 +37,8 @@ fn broken(whole: &Document) -> Vec<Document> {
         let mut holder = whole.clone();
         holder.insert("state", state);
         if state == "REVOKING" {
-            let revocation =
-                doc! { "reason": "idle", "at": DateTime::now(), "nextTryAt": DateTime::now() };
+            let long_ago = DateTime::from_millis(0);
+            let revocation = doc! { "reason": "idle", "at": long_ago, "nextTryAt": long_ago };
             holder.insert("revocation", revocation);
         }
         let fields: Vec<String> = holder.keys().filter(|key| *key != "_id").cloned().collect();
