@@ -27,12 +27,14 @@ use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
 use peer::Asked;
 pub(crate) use peer::Peers;
-use places::{PLACES, Places};
+use places::{Places, WAITING};
 use route::{Refused, Route, Whose, refused, route};
 pub(crate) use runner::Runner;
 
 /// How often the store is asked for what is due: the resolution of all pauses between tries.
 const SCAN: Duration = Duration::from_secs(2);
+/// The same while there is more than one look brings.
+const SCAN_ON: Duration = Duration::from_millis(200);
 /// How many revocations of this process wait to be taken up. More are found in the store.
 const ARRIVALS: usize = 1024;
 
@@ -114,21 +116,30 @@ impl Dispatcher {
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 () = &mut scan => {
-                    self.look(&mut places).await;
-                    scan.set(tokio::time::sleep(SCAN.mul_f64(0.75 + fastrand::f64() / 2.0)));
+                    let pause = match self.look(&mut places).await {
+                        true => SCAN_ON,
+                        false => SCAN,
+                    };
+                    scan.set(tokio::time::sleep(pause.mul_f64(0.75 + fastrand::f64() / 2.0)));
                 }
             }
         }
         while work.join_next().await.is_some() {}
     }
 
-    /// Finds what is due in the store. What cannot be asked now is asked again soon.
-    async fn look(&self, places: &mut Places) {
-        let limit = i64::try_from(PLACES * 2).unwrap_or(i64::MAX);
+    /// Finds what is due in the store, and says whether there is likely to be more. What cannot be asked now is asked
+    /// again soon.
+    async fn look(&self, places: &mut Places) -> bool {
+        let limit = i64::try_from(WAITING).unwrap_or(i64::MAX);
         match self.cleanups.due(&self.types, limit).await {
-            Ok(due) => due.into_iter().for_each(|due| places.add(due)),
+            Ok(due) => {
+                let more = due.len() >= WAITING;
+                due.into_iter().for_each(|due| places.add(due));
+                more
+            }
             Err(error) => {
-                tracing::warn!(error = in_full(&error), "could not look for due clean-ups")
+                tracing::warn!(error = in_full(&error), "could not look for due clean-ups");
+                false
             }
         }
     }

@@ -25,7 +25,7 @@ use guard::{Guard, Roll};
 /// How many leases of a dead pod are listed at a time.
 const BATCH: i64 = 200;
 /// How many of them are revoked at the same time.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 32;
 
 /// Sweeps.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use crate::store::{LeaseStore, StoreError, deadline, until_known};
 /// How many expired holders a sweep lists at a time.
 const BATCH: i64 = 200;
 /// How many it takes at the same time.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 32;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reaper {

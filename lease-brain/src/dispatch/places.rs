@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use lease_shared::{Due, LeaseToken, LeaseType};
 
 /// How many clean-ups a pod runs at a time.
-pub(crate) const PLACES: usize = 16;
+const PLACES: usize = 16;
 /// How many of these one type may have while others wait.
 const SHARE: usize = PLACES / 4;
 /// How many one type may have while none waits: a type that comes then finds its own share free, however long the
 /// handlers of the first hang.
 const ALONE: usize = PLACES - SHARE;
 /// How many of a type are kept in mind. The rest stay where they are, and are found again.
-const WAITING: usize = 256;
+pub(crate) const WAITING: usize = 256;
 
 /// What waits, and what runs.
 #[derive(Debug, Default)]
