@@ -203,6 +203,39 @@ async fn job_that_revokes_a_pod_counts_what_it_did_and_what_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_pod_does_is_counted_without_a_word_of_whose_it_was() {
+    let fleet = Fleet::new().await;
+    let pod = fleet
+        .pod_with("a", PodOptions::with(&["--reconcile-interval=300ms"]))
+        .await;
+    let plug = Plug::new(Answer::Status(200)).await;
+    let idle = token(fleet.lease("ada", None, false, &plug.url("/a")).await);
+    let orphan = token(fleet.lease("bob", None, false, &plug.url("/a")).await);
+    fleet.age_only(&idle, Duration::from_secs(3600)).await;
+    let its = doc! { "_id": orphan.as_str() };
+    fleet.holders().delete_one(its).await.unwrap();
+    fleet.gone(&idle).await;
+    let expected = [
+        lease_shared::metrics::REAP,
+        lease_shared::metrics::RECONCILE,
+        lease_brain::metrics::HANDLER,
+        lease_brain::metrics::HOLDERS,
+        lease_brain::metrics::REVOCATIONS,
+        lease_brain::metrics::PODS,
+        lease_brain::metrics::SWEEP_AGE,
+        lease_brain::metrics::DRIFT,
+    ];
+    let names = expected.map(|name| name.replace('.', "_"));
+    let text = get(&pod, "/metrics").await.text;
+    for name in names {
+        assert!(text.contains(&format!("\n{name}")), "{name}: {text}");
+    }
+    for whose in ["acme", "thesis", "ada", "bob", idle.as_str()] {
+        assert!(!text.contains(whose), "{whose}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_gauge_equals_a_fresh_count_after_failed_revocations_were_cleared() {
     let fleet = Fleet::new().await;
     let pod = fleet.pod("a").await;
