@@ -140,9 +140,13 @@ mod tests {
     use super::*;
 
     async fn ended(jobs: &Jobs, job: &str) -> JobProgress {
-        while !jobs.progress(job).unwrap().done {
-            tokio::task::yield_now().await;
-        }
+        let done = async {
+            while !jobs.progress(job).unwrap().done {
+                tokio::task::yield_now().await;
+            }
+        };
+        let within = std::time::Duration::from_secs(10);
+        tokio::time::timeout(within, done).await.expect("it ends");
         jobs.progress(job).unwrap()
     }
 
