@@ -20,23 +20,24 @@ use futures_util::FutureExt;
 use lease_shared::{
     Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn,
 };
-use mongodb::Database;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{PodError, PodLiveness};
+use crate::cluster::{PodError, PodLiveness, PodRegistry};
 use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
 use crate::supervise::BootInstant;
 use peer::Asked;
 pub(crate) use peer::{AFTERWARDS, Peers};
-use places::{PLACES, Places};
+use places::{Places, WAITING};
 use route::{Refused, Route, Whose, refused, route};
 pub(crate) use runner::Runner;
 
 /// How often the store is asked for what is due: the resolution of all pauses between tries.
 const SCAN: Duration = Duration::from_secs(2);
+/// The same while there is more than one look brings.
+const SCAN_ON: Duration = Duration::from_millis(200);
 /// How many revocations of this process wait to be taken up. More are found in the store.
 const ARRIVALS: usize = 1024;
 
@@ -74,7 +75,7 @@ impl RevocationListener for Arrivals {
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatcher {
     pub(crate) pod: PodId,
-    pub(crate) database: Database,
+    pub(crate) registry: Arc<PodRegistry>,
     pub(crate) cleanups: Cleanups,
     pub(crate) types: Arc<[LeaseType]>,
     pub(crate) runner: Runner,
@@ -120,21 +121,30 @@ impl Dispatcher {
                 Some(due) = arriving.recv() => places.add(due),
                 Some(Ok(due)) = work.join_next() => places.ended(&due),
                 () = &mut scan => {
-                    self.look(&mut places).await;
-                    scan.set(tokio::time::sleep(SCAN.mul_f64(0.75 + fastrand::f64() / 2.0)));
+                    let pause = match self.look(&mut places).await {
+                        true => SCAN_ON,
+                        false => SCAN,
+                    };
+                    scan.set(tokio::time::sleep(pause.mul_f64(0.75 + fastrand::f64() / 2.0)));
                 }
             }
         }
         while work.join_next().await.is_some() {}
     }
 
-    /// Finds what is due in the store. What cannot be asked now is asked again soon.
-    async fn look(&self, places: &mut Places) {
-        let limit = i64::try_from(PLACES * 2).unwrap_or(i64::MAX);
+    /// Finds what is due in the store, and says whether there is likely to be more. What cannot be asked now is asked
+    /// again soon.
+    async fn look(&self, places: &mut Places) -> bool {
+        let limit = i64::try_from(WAITING).unwrap_or(i64::MAX);
         match self.cleanups.due(&self.types, limit).await {
-            Ok(due) => due.into_iter().for_each(|due| places.add(due)),
+            Ok(due) => {
+                let more = due.len() >= WAITING;
+                due.into_iter().for_each(|due| places.add(due));
+                more
+            }
             Err(error) => {
-                tracing::warn!(error = in_full(&error), "could not look for due clean-ups")
+                tracing::warn!(error = in_full(&error), "could not look for due clean-ups");
+                false
             }
         }
     }
@@ -203,10 +213,8 @@ impl Dispatcher {
             })?),
             _ => None,
         };
-        match route(
-            self.whose(&revocation, liveness.as_ref()),
-            revocation.pod_bound,
-        ) {
+        let whose = self.whose(&revocation, liveness.as_ref())?;
+        match route(whose, revocation.pod_bound) {
             Route::Nothing => Ok("its resource died with its pod"),
             Route::Here => self.here(revocation, until).await,
             Route::Peer(endpoint) => {
@@ -260,18 +268,30 @@ impl Dispatcher {
     }
 
     async fn liveness(&self) -> Result<PodLiveness, PodError> {
-        PodLiveness::read(&self.database, Some(&self.pod)).await
+        self.registry.liveness().await
     }
 
-    fn whose<'a>(&self, revocation: &Revocation, liveness: Option<&'a PodLiveness>) -> Whose<'a> {
-        match (&revocation.pod, liveness) {
+    /// A pod that is silent and not known to be dead is asked: after an outage of the store it may well be there.
+    fn whose<'a>(
+        &self,
+        revocation: &Revocation,
+        liveness: Option<&'a PodLiveness>,
+    ) -> Result<Whose<'a>, NotDone> {
+        Ok(match (&revocation.pod, liveness) {
             (None, _) => Whose::NoPod,
             (Some(_), None) => Whose::Own,
+            (Some(pod), Some(liveness)) if liveness.is_dead(pod) => Whose::Dead,
             (Some(pod), Some(liveness)) => match liveness.endpoint(pod) {
                 Some(endpoint) => Whose::Living(endpoint),
-                None => Whose::Dead,
+                None => {
+                    let problem = format!("whether pod {pod} lives is not known yet");
+                    return Err(NotDone {
+                        problem,
+                        by_pod: true,
+                    });
+                }
             },
-        }
+        })
     }
 
     /// Ends what still runs in this pod under a lease that it lost without noticing. Nobody else could reach it. While

@@ -99,17 +99,17 @@ impl Jobs {
         }
         let (work, stop) = (work(progress.clone()), self.stop.clone());
         self.tasks.spawn(async move {
-            // Whoever waits for a job that panicked is to hear of its end as well.
-            let work = AssertUnwindSafe(stop.run_until_cancelled(work)).catch_unwind();
-            let problem = match work.await {
-                Ok(Some(())) => None,
-                Ok(None) => Some("the pod is shutting down; what is left was not done"),
-                Err(_) => Some("the job panicked; what is left was not done"),
+            // Whatever becomes of it, it ends: somebody asks about it until then.
+            let work = AssertUnwindSafe(work).catch_unwind();
+            let problem = match stop.run_until_cancelled(work).await {
+                Some(Ok(())) => None,
+                Some(Err(_)) => Some("the job panicked; what is left was not done"),
+                None => Some("the pod is shutting down; what is left was not done"),
             };
-            if let Some(problem) = problem {
-                progress.change(|progress| progress.failed.push(problem.to_owned()));
-            }
-            progress.change(|progress| progress.done = true);
+            progress.change(|progress| {
+                progress.failed.extend(problem.map(str::to_owned));
+                progress.done = true;
+            });
         });
         id
     }
@@ -139,21 +139,31 @@ async fn revoke(
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn job_that_panics_ends_and_says_so() {
-        let jobs = Jobs::new(CancellationToken::new());
-        let job = jobs.begin(async |_| panic!("over one document"));
-        let ended = async {
-            loop {
-                match jobs.progress(&job) {
-                    Some(progress) if progress.done => return progress,
-                    _ => tokio::task::yield_now().await,
-                }
+    async fn ended(jobs: &Jobs, job: &str) -> JobProgress {
+        let done = async {
+            while !jobs.progress(job).unwrap().done {
+                tokio::task::yield_now().await;
             }
         };
-        let limit = std::time::Duration::from_secs(30);
-        let ended = tokio::time::timeout(limit, ended).await.unwrap();
-        let failed = ["the job panicked; what is left was not done"];
-        assert_eq!(ended.failed, failed);
+        let within = std::time::Duration::from_secs(10);
+        tokio::time::timeout(within, done).await.expect("it ends");
+        jobs.progress(job).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_job_ends_whatever_becomes_of_it() {
+        let stop = CancellationToken::new();
+        let jobs = Jobs::new(stop.clone());
+        let well = jobs.begin(async move |_| {});
+        let panics = jobs.begin(async move |_| panic!("over one document"));
+        let hangs = jobs.begin(async move |_| std::future::pending().await);
+        assert_eq!(ended(&jobs, &well).await.failed, [""; 0]);
+        let panicked = ended(&jobs, &panics).await;
+        assert!(panicked.failed[0].contains("panicked"), "{panicked:?}");
+        assert!(!jobs.progress(&hangs).unwrap().done);
+        stop.cancel();
+        let cut_off = ended(&jobs, &hangs).await;
+        assert!(cut_off.failed[0].contains("shutting down"), "{cut_off:?}");
+        assert_eq!(jobs.progress("no such job"), None);
     }
 }

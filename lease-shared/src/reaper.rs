@@ -27,7 +27,7 @@ use crate::store::{LeaseStore, StoreError, deadline, until_known};
 /// How many expired holders a sweep lists at a time.
 const BATCH: i64 = 200;
 /// How many it takes at the same time.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 32;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reaper {
@@ -110,7 +110,6 @@ impl Reaper {
                     return;
                 }
             };
-            let full_batch = listed.len() == BATCH as usize;
             let taken = futures_util::stream::iter(listed)
                 .map(async |token| self.take_expired(&token, state, deadline()).await)
                 .buffer_unordered(TOGETHER)
@@ -129,8 +128,9 @@ impl Reaper {
                 HolderState::Held => report.idle += progress,
                 HolderState::Revoking => report.finished += progress,
             }
-            // What was listed and not taken may be listed again; it must not keep this loop going.
-            if progress == 0 || !full_batch {
+            // What was listed and not taken may be listed again; it must not keep this loop going. Nor does a short list
+            // say that it was the last: what is no token is left out of it.
+            if progress == 0 {
                 return;
             }
         }

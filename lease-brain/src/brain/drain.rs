@@ -5,10 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Brain;
+use crate::cluster::PodError;
 use crate::in_full::in_full;
 
-/// What of the drain's time is kept for saying that the pod has stopped.
-const LAST_WORD: Duration = Duration::from_secs(3);
+/// How long a drain that has no time left may take to say that it is over.
+const LAST_WORD: Duration = Duration::from_secs(2);
 /// How often it is asked whether the consumers have given all leases back.
 const PERIOD: Duration = Duration::from_millis(50);
 
@@ -17,14 +18,11 @@ impl Brain {
     /// longer than the drain's time is left to other pods: it stands in the store.
     pub(super) async fn drain(&mut self) {
         let end = Instant::now() + self.drain;
-        let last_word = end - LAST_WORD.min(self.drain / 4);
         tracing::info!(limit.seconds = self.drain.as_secs_f64(), "draining");
         self.leases.refuse_new();
         self.stopping.cancel();
         let finished = async {
-            if let Err(error) = self.registry.stopping().await {
-                tracing::warn!(error = in_full(&error), "could not say that this pod stops");
-            }
+            said(end, "stops", self.registry.stopping()).await;
             let _ = (&mut self.working.cleaning).await;
             let _ = (&mut self.working.sweeping).await;
             self.runner.idle().await;
@@ -33,21 +31,14 @@ impl Brain {
             }
             self.leases.close().await;
         };
-        if timeout_at(last_word, finished).await.is_err() {
+        if timeout_at(end, finished).await.is_err() {
             tracing::warn!("not all was finished in time; other pods go on with it");
             self.working.cleaning.abort();
         }
+        // Not said, it is found dead.
+        let until = end.max(Instant::now() + LAST_WORD);
         match self.leases.held_here() {
-            0 => match timeout_at(end, self.registry.stopped()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(
-                    error = in_full(&error),
-                    "could not say that this pod has stopped; it will be found dead"
-                ),
-                Err(_) => tracing::warn!(
-                    "could not say in time that this pod has stopped; it will be found dead"
-                ),
-            },
+            0 => said(until, "has stopped", self.registry.stopped()).await,
             // What runs under them may go on until this process ends. To call it stopped would free their slots now.
             held => tracing::warn!(
                 held,
@@ -55,6 +46,16 @@ impl Brain {
             ),
         }
         self.site.closed.cancel();
-        let _ = timeout_at(end, &mut self.working.serving).await;
+        let _ = timeout_at(until, &mut self.working.serving).await;
     }
+}
+
+/// Writes where this pod stands, unless the store takes longer than there is time.
+async fn said(until: Instant, what: &str, saying: impl Future<Output = Result<(), PodError>>) {
+    let problem = match timeout_at(until, saying).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => in_full(&error),
+        Err(_) => "the store did not answer in time".to_owned(),
+    };
+    tracing::warn!(problem, "could not say that this pod {what}");
 }

@@ -75,7 +75,7 @@ impl BrainBuilder {
         let peers = Peers::new(self.secret.clone()).map_err(BrainError::Client)?;
         let dispatcher = Dispatcher {
             pod: registry.pod().clone(),
-            database: self.database.clone(),
+            registry: Arc::clone(&registry),
             cleanups: leases.cleanups(),
             types: self.registry.types().into(),
             runner: runner.clone(),
@@ -83,7 +83,6 @@ impl BrainBuilder {
         };
         let sweeper = Sweeper {
             leases: leases.clone(),
-            database: self.database.clone(),
             registry: Arc::clone(&registry),
             interval: self.reap_interval,
             reconcile_interval: self.reconcile_interval,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mongodb::bson::DateTime;
 
 use super::rows::Written;
+use super::settings::PodSettings;
 use crate::supervise::BootInstant;
 
 /// The last heartbeat that was acknowledged.
@@ -14,6 +15,8 @@ pub(super) struct LastBeat {
     pub(super) sent: BootInstant,
     pub(super) booted_at: DateTime,
     pub(super) written_at: DateTime,
+    /// Since when the store has answered this pod without a long break.
+    pub(super) in_touch: BootInstant,
 }
 
 /// Why others may have taken this pod for dead before the heartbeat that was just acknowledged.
@@ -25,13 +28,42 @@ pub(super) enum Late {
     WrittenAnew,
 }
 
+/// What a silence of this pod means.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// After this, others may have taken it for dead.
+    pub(super) late: Duration,
+    /// After this, the store may have been away for so long that others are silent for no fault of theirs.
+    pub(super) out_of_touch: Duration,
+}
+
+impl Patience {
+    pub(super) fn of(settings: &PodSettings) -> Self {
+        Self {
+            late: settings.stale.saturating_sub(settings.heartbeat),
+            // A silence of the others can be longer by one and a half of their heartbeats, of which three make a stale
+            // period at least: half of it is what surely leaves them alive.
+            out_of_touch: settings.stale / 2,
+        }
+    }
+}
+
 impl LastBeat {
-    /// The first one, which had none before it.
+    /// The first one, which had none before it, and was acknowledged now.
     pub(super) fn first(written: Written, sent: BootInstant) -> Self {
         Self {
             sent,
             booted_at: written.booted_at,
             written_at: written.written_at,
+            in_touch: BootInstant::now(),
+        }
+    }
+
+    /// For how long the store has answered this pod without a break of `enough`, at `now`.
+    pub(super) fn in_touch_for(self, now: BootInstant, enough: Duration) -> Duration {
+        match now - self.sent < enough {
+            true => now - self.in_touch,
+            false => Duration::ZERO,
         }
     }
 
@@ -44,18 +76,22 @@ impl LastBeat {
         written: Written,
         sent: BootInstant,
         now: BootInstant,
-        enough: Duration,
+        patience: Patience,
     ) -> (Self, Option<Late>) {
         let silence = now - self.sent;
         let late = if written.written_at != self.written_at {
             Some(Late::WrittenAnew)
-        } else if silence >= enough {
+        } else if silence >= patience.late {
             Some(Late::Silent(silence))
         } else {
             None
         };
         let next = Self {
             sent: self.sent.max(sent),
+            in_touch: match silence < patience.out_of_touch {
+                true => self.in_touch,
+                false => now,
+            },
             ..Self::first(written, sent)
         };
         (next, late)
@@ -77,6 +113,10 @@ mod tests {
         };
         let last = LastBeat::first(written(1), start);
         let seconds = Duration::from_secs;
+        let patience = Patience {
+            late: seconds(20),
+            out_of_touch: seconds(15),
+        };
         // Sent, acknowledged, row written at, and what it is then. Stale after 30 s, a heartbeat every 10 s.
         let table = [
             (10, 10, 1, None),
@@ -90,10 +130,10 @@ mod tests {
         for (sent, acknowledged, at, expected) in table {
             let sent = start + seconds(sent);
             let now = start + seconds(acknowledged);
-            let (next, late) = last.then(written(at), sent, now, seconds(20));
+            let (next, late) = last.then(written(at), sent, now, patience);
             assert_eq!(late, expected, "{sent:?} {acknowledged} {at}");
             assert_eq!(next.sent, sent);
-            let (_, again) = next.then(written(at), now, now, seconds(20));
+            let (_, again) = next.then(written(at), now, now, patience);
             assert_eq!(again, None, "told once");
         }
     }
@@ -108,7 +148,42 @@ mod tests {
         };
         let later = start + Duration::from_secs(5);
         let last = LastBeat::first(written, later);
-        let (next, _) = last.then(written, start, later, Duration::from_secs(20));
+        let patience = Patience {
+            late: Duration::from_secs(20),
+            out_of_touch: Duration::from_secs(15),
+        };
+        let (next, _) = last.then(written, start, later, patience);
         assert_eq!(next.sent, later);
+    }
+
+    #[test]
+    fn a_long_silence_of_the_store_begins_the_time_in_touch_anew() {
+        let seconds = Duration::from_secs;
+        let patience = Patience {
+            late: seconds(20),
+            out_of_touch: seconds(15),
+        };
+        let written = Written {
+            status: PodStatus::Running,
+            booted_at: DateTime::from_millis(1),
+            written_at: DateTime::from_millis(1),
+        };
+        // When each beat was sent and acknowledged, and for how long the store has been in touch by then.
+        let table = [(10, 11, 11), (20, 24, 24), (34, 35, 0), (45, 46, 11)];
+        let start = BootInstant::now();
+        let mut last = LastBeat {
+            in_touch: start,
+            ..LastBeat::first(written, start)
+        };
+        for (sent, acknowledged, expected) in table {
+            let now = start + seconds(acknowledged);
+            (last, _) = last.then(written, start + seconds(sent), now, patience);
+            let in_touch = last.in_touch_for(now, patience.out_of_touch);
+            assert_eq!(in_touch, seconds(expected), "{sent} {acknowledged}");
+        }
+        // Nor is it in touch while nothing is heard.
+        let now = start + seconds(60);
+        let in_touch = last.in_touch_for(now, patience.out_of_touch);
+        assert_eq!(in_touch, Duration::ZERO);
     }
 }

@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::beat::{LastBeat, Late};
+use super::beat::{LastBeat, Late, Patience};
 use super::claim::{Claim, Verdict};
 use super::error::{Claimant, PodError, PodStoreError, chain};
-use super::liveness::PodLiveness;
+use super::liveness::{PodLiveness, Witness};
 use super::row::{PodRow, PodStatus};
 use super::rows::{OwnRow, PodRows, Written};
 use super::settings::PodSettings;
@@ -88,11 +88,6 @@ impl PodRegistry {
         self.state().status
     }
 
-    /// Who is alive now, as this pod sees it.
-    pub async fn liveness(&self) -> Result<PodLiveness, PodError> {
-        PodLiveness::look(&self.rows, Some(&self.pod)).await
-    }
-
     /// Says again and again that this pod is there, and writes its row anew if that is gone. A heartbeat that fails is
     /// logged and soon tried again. Ends with `Ok` after [`stopped`](Self::stopped).
     ///
@@ -149,6 +144,21 @@ impl PodRegistry {
         self.rows.remove_old().await
     }
 
+    /// Which pods are alive, as this pod sees it, and which of the others it may believe dead.
+    ///
+    /// # Errors
+    /// A store that does not answer.
+    pub async fn liveness(&self) -> Result<PodLiveness, PodError> {
+        let liveness = PodLiveness::of(self.rows.all().await?, Some(&self.pod));
+        // Afterwards: the rows may have been read at the end of an outage that this pod has not noticed yet.
+        let patience = Patience::of(&self.settings);
+        let last = self.state().last;
+        Ok(liveness.seen_by(Witness {
+            in_touch_for: last.in_touch_for(BootInstant::now(), patience.out_of_touch),
+            promise: self.settings.stale,
+        }))
+    }
+
     async fn advance(&self, to: PodStatus) -> Result<(), PodError> {
         {
             let mut state = self.state();
@@ -171,10 +181,10 @@ impl PodRegistry {
             Put::NameOf(other) => return Err(PodError::NodeNameTaken(claimant(*other))),
         };
         let now = BootInstant::now();
-        let enough = self.settings.stale.saturating_sub(self.settings.heartbeat);
+        let patience = Patience::of(&self.settings);
         let late = {
             let mut state = self.state();
-            let (last, late) = state.last.then(written, sent, now, enough);
+            let (last, late) = state.last.then(written, sent, now, patience);
             state.last = last;
             late
         };

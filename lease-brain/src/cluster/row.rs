@@ -102,8 +102,12 @@ impl PodRow {
 
     /// How long it may be silent. A row that promises more than any may would never be taken for dead.
     pub(super) fn promise(&self) -> Duration {
-        Duration::from_millis(u64::try_from(self.stale_millis).unwrap_or(0)).min(KEPT)
+        promised(self.stale_millis)
     }
+}
+
+pub(super) fn promised(stale_millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(stale_millis).unwrap_or(0)).min(KEPT)
 }
 
 /// The condition of [`PodRow::is_stale`] for a filter, in the server's clock.

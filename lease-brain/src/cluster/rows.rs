@@ -20,7 +20,7 @@ use super::settings::PodSettings;
 const PODS: &str = "brain_pods";
 
 /// The time that one round trip has, whatever the server does: the driver has no socket time-out.
-const ROUND_TRIP: Duration = Duration::from_millis(4500);
+pub(super) const ROUND_TRIP: Duration = Duration::from_millis(4500);
 
 /// How long the server works on something that nobody waits for any more.
 const MAX_TIME: Duration = Duration::from_secs(4);

@@ -12,7 +12,7 @@ const SHARE: usize = PLACES / 4;
 /// handlers of the first hang.
 pub(crate) const ALONE: usize = PLACES - SHARE;
 /// How many of a type are kept in mind. The rest stay where they are, and are found again.
-const WAITING: usize = 256;
+pub(crate) const WAITING: usize = 256;
 
 /// What waits, and what runs.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use test_mongo::{TestMongo, eventually};
 
 pub(crate) use actor::Actor;
 pub(crate) use plug::{Answer, Plug};
-pub(crate) use pod::{Pod, PodOptions};
+pub(crate) use pod::{Pod, PodOptions, SECRET};
 pub(crate) use stand_in::StandIn;
 
 /// For what takes a few rounds of the shortest intervals, on a loaded machine.

@@ -1,6 +1,11 @@
 //! The brain, on a real MongoDB with a database for each test.
 
+mod asking;
 mod dispatch;
 mod fleet;
+mod lifecycle;
 mod pods;
+mod routes;
+mod store;
+mod sweep;
 mod webhook;

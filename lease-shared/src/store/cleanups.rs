@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn};
 use super::holders::{Decision, readable};
 use super::outcome::StoreError;
-use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
+use super::{Acknowledge, LeaseStore, Read};
 use crate::name::{LeaseToken, LeaseType, PodId};
 
 /// After this many tries that did not succeed, a clean-up is marked as failed, for an operator to look at.
@@ -294,24 +294,6 @@ impl LeaseStore {
         } };
         let forced = self.find_and_update(step, filter, update, deadline).await?;
         forced.map(|holder| readable(step, holder)).transpose()
-    }
-
-    /// The types of everything that is being revoked.
-    pub(crate) async fn types_in_revocation(
-        &self,
-        deadline: Instant,
-    ) -> Result<Vec<LeaseType>, StoreError> {
-        let found = self
-            .step("list types in revocation", deadline, async {
-                let holders = self.holders(&Read::Latest);
-                let types = holders.distinct("type", doc! { "state": HolderState::Revoking });
-                Ok(types.max_time(MAX_TIME).await?)
-            })
-            .await?;
-        Ok(found
-            .iter()
-            .filter_map(|name| LeaseType::new(name.as_str()?).ok())
-            .collect())
     }
 
     async fn change(

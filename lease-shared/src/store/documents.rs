@@ -140,11 +140,18 @@ impl HolderDoc {
     }
 }
 
-/// Dates that no clock shows stand only in corrupt documents, and must not take a sweep down.
+/// A stored date may be any: those at the ends of time are no reason to fail.
 pub(crate) fn millis_between(earlier: DateTime, later: DateTime) -> i64 {
-    later
-        .timestamp_millis()
-        .saturating_sub(earlier.timestamp_millis())
+    let later = later.timestamp_millis();
+    later.saturating_sub(earlier.timestamp_millis())
+}
+
+/// The same as [`HolderDoc::ttl_millis`] in the server's words. What is no number counts as the most that a definition
+/// may say, a number below zero (or none at all, as the server calls it) as zero: an absurd one would be an error, and
+/// end the query over all the others.
+pub(crate) fn ttl_millis() -> Document {
+    let at_most = doc! { "$min": ["$ttlSeconds", i64::from(TtlSeconds::MAX)] };
+    doc! { "$multiply": [1000, { "$max": [0, at_most] }] }
 }
 
 /// After this long, or its time to live if that is shorter, an acquire that has not finished never will.
@@ -172,11 +179,9 @@ pub(crate) struct CounterDoc {
 ///
 /// For a filter on one document. [`expired_by_ttl`] says the same so that an index can serve it.
 pub(crate) fn expired(state: HolderState) -> Document {
-    let ttl_millis =
-        doc! { "$multiply": [1000, { "$min": ["$ttlSeconds", i64::from(TtlSeconds::MAX)] }] };
     let limit = match state {
-        HolderState::Pending => doc! { "$min": [STALE_PENDING_MILLIS, ttl_millis] },
-        HolderState::Held | HolderState::Revoking => ttl_millis,
+        HolderState::Pending => doc! { "$min": [STALE_PENDING_MILLIS, ttl_millis()] },
+        HolderState::Held | HolderState::Revoking => ttl_millis(),
     };
     doc! {
         "state": state,
@@ -188,8 +193,8 @@ pub(crate) fn expired(state: HolderState) -> Document {
 }
 
 /// The condition of [`expired`] for the holders with one of these times to live: one branch each, so that the index on
-/// state, ttlSeconds and lastSeenAt is walked over expired entries only.
-pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Document {
+/// state, ttlSeconds and lastSeenAt is walked over expired entries only. Nothing, if none of them is a number.
+pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Option<Document> {
     let branches: Vec<Document> = ttls
         .iter()
         .filter_map(|ttl| {
@@ -199,7 +204,9 @@ pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Document {
                 Bson::Double(seconds) => *seconds,
                 _ => return None,
             };
-            let mut limit = (seconds.min(TtlSeconds::MAX.into()) * 1000.0) as i64;
+            // What is not a number becomes 0 by the conversion.
+            let mut limit = (seconds * 1000.0) as i64;
+            limit = limit.clamp(0, 1000 * i64::from(TtlSeconds::MAX));
             if state == HolderState::Pending {
                 limit = limit.min(STALE_PENDING_MILLIS);
             }
@@ -211,7 +218,7 @@ pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Document {
             })
         })
         .collect();
-    doc! { "$or": branches }
+    (!branches.is_empty()).then(|| doc! { "$or": branches })
 }
 
 /// What a holder document says about its token's place in the counters.

@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
 use tokio::time::Instant;
 
 use super::documents::{
-    Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl, texts,
+    Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl, texts, ttl_millis,
 };
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
@@ -218,13 +218,14 @@ impl LeaseStore {
         note: Option<&str>,
         deadline: Instant,
     ) -> Result<Option<HolderDoc>, StoreError> {
-        let ttl_millis =
-            doc! { "$multiply": [1000, { "$min": ["$ttlSeconds", i64::from(TtlSeconds::MAX)] }] };
         let out_of_reach = doc! { "$and": [
             { "$eq": [{ "$type": "$pod" }, "missing"] },
             { "$eq": ["$slotReturn", SlotReturn::AfterCleanup.as_str()] },
         ] };
-        let its_end = doc! { "$max": ["$$NOW", { "$add": ["$lastSeenAt", ttl_millis] }] };
+        // Whatever stands there: one that cannot be read must not be one that cannot be revoked.
+        let is_date = doc! { "$eq": [{ "$type": "$lastSeenAt" }, "date"] };
+        let last_seen = doc! { "$cond": [is_date, { "$min": ["$lastSeenAt", "$$NOW"] }, "$$NOW"] };
+        let its_end = doc! { "$max": ["$$NOW", { "$add": [last_seen, ttl_millis()] }] };
         let mut revocation = doc! {
             "reason": reason.as_str(),
             "at": "$$NOW",
@@ -345,7 +346,9 @@ impl LeaseStore {
         let mut found: Vec<Document> = Vec::new();
         // Anybody who may write a definition may choose a time to live, so there can be thousands.
         for ttls in ttls.chunks(BRANCHES) {
-            let mut filter = expired_by_ttl(state, ttls);
+            let Some(mut filter) = expired_by_ttl(state, ttls) else {
+                continue;
+            };
             if state == HolderState::Revoking {
                 filter.insert("type", LeaseType::command().as_str());
             }
@@ -432,20 +435,7 @@ impl LeaseStore {
                 read.aggregate(holders.aggregate(pipeline)).await
             })
             .await?;
-        Ok(found
-            .into_iter()
-            .map(|holder| {
-                let token = holder.get("_id").map(Bson::to_string).unwrap_or_default();
-                deserialize_from_document(holder).map_err(|error| {
-                    // The error quotes the value, which may be anything.
-                    let problem = error.to_string();
-                    format!(
-                        "holder {token}: {}",
-                        problem.chars().take(200).collect::<String>()
-                    )
-                })
-            })
-            .collect())
+        Ok(found.into_iter().map(parse).collect())
     }
 
     /// What the holder documents of these tokens say of their bookings. One that cannot be read counts as booking: it
@@ -536,7 +526,17 @@ impl Decision {
 }
 
 pub(super) fn readable(step: &'static str, holder: Document) -> Result<HolderDoc, StoreError> {
-    deserialize_from_document(holder).map_err(|error| StoreError::malformed(step, error))
+    parse(holder).map_err(|problem| StoreError::malformed(step, problem))
+}
+
+/// A holder, or one line that names it and says what is wrong with it.
+fn parse(holder: Document) -> Result<HolderDoc, String> {
+    let token = holder.get("_id").map(Bson::to_string).unwrap_or_default();
+    deserialize_from_document(holder).map_err(|error| {
+        // The error quotes the value, which may be anything.
+        let problem: String = error.to_string().chars().take(200).collect();
+        format!("holder {token}: {problem}")
+    })
 }
 
 /// A holder that nobody has revoked.

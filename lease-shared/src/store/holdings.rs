@@ -31,7 +31,8 @@ impl LeaseStore {
         &self,
         deadline: Instant,
     ) -> Result<Vec<PodId>, StoreError> {
-        let filter = doc! { "state": HolderState::Held, "pod": { "$exists": true } };
+        // A range, for whether a field exists is not in an index: the documents of all leases would be read for it.
+        let filter = doc! { "state": HolderState::Held, "pod": { "$gt": "" } };
         self.distinct_pods("list pods with leases", filter, deadline)
             .await
     }

@@ -4,6 +4,7 @@ mod acquire;
 mod actor;
 mod busy;
 mod check;
+mod closing;
 mod crash;
 mod flapping;
 mod journal;

@@ -88,7 +88,11 @@ impl Pod {
             let row = pods.find_one(running.clone()).await?;
             // A row that a killed process of the same name left says RUNNING too; the log names the own id.
             let log = fs::read_to_string(&said)?;
-            Ok(row.filter(|row| row.get_str("_id").is_ok_and(|id| log.contains(id))))
+            let own = log.lines().find(|line| line.contains("\"running\""));
+            Ok(row.filter(|row| {
+                let id = row.get_str("_id").unwrap_or_default();
+                own.is_some_and(|own| own.contains(id))
+            }))
         };
         let started = eventually("the pod runs", SOON, async || Ok(own().await?.is_some())).await;
         if started.is_err() {
