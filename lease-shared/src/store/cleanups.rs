@@ -52,7 +52,9 @@ impl LeaseStore {
         limit: i64,
         deadline: Instant,
     ) -> Result<Vec<LeaseToken>, StoreError> {
-        let filter = due(doc! { "type": lease_type.as_str() });
+        // One whose key is no token can be claimed by nobody, and must not take the place of one that can.
+        let is_token = doc! { "$regex": "^[0-9a-f]{32}$" };
+        let filter = due(doc! { "type": lease_type.as_str(), "_id": is_token });
         let found = self
             .step("find due clean-ups", deadline, async {
                 let holders = self.holders(&Read::Latest);

@@ -31,7 +31,7 @@ impl LeaseStore {
         &self,
         deadline: Instant,
     ) -> Result<Vec<PodId>, StoreError> {
-        let filter = doc! { "state": HolderState::Held, "pod": { "$exists": true } };
+        let filter = doc! { "state": HolderState::Held, "pod": { "$gt": "" } };
         self.distinct_pods("list pods with leases", filter, deadline)
             .await
     }
