@@ -205,10 +205,17 @@ impl Cleanups {
     /// The store cannot be asked; its slots may come back nonetheless.
     pub async fn abandon(&self, token: &LeaseToken) -> Result<bool, StoreError> {
         let deadline = deadline();
-        let abandon = || self.store.abandon(token, deadline);
-        let Some(keys) = until_known(deadline, abandon).await?.value else {
+        let Some(keys) = self.store.keys_of(token, deadline).await? else {
             return Ok(false);
         };
+        let abandon = || self.store.abandon(token, deadline);
+        let abandoned = until_known(deadline, abandon).await?;
+        // Not found although it was sent before: that sending may have removed it, and nobody else will unbook it soon.
+        let ours = abandoned.value.is_some()
+            || (abandoned.sent_before && self.store.keys_of(token, deadline).await?.is_none());
+        if !ours {
+            return Ok(false);
+        }
         let unbook = || self.store.unbook(token, &keys, deadline);
         until_known(deadline, unbook).await?;
         self.lines.call(&keys);
