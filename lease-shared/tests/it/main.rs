@@ -25,6 +25,7 @@ mod revoke;
 mod round_trips;
 mod server_down;
 mod stage;
+mod storms;
 mod support;
 mod unanswered;
 mod waiting;
