@@ -31,7 +31,7 @@ async fn waiter(
         .lease_type(lease_type("soft"))
         .lease(LeaseRef::named("pdf").unwrap())
         .tenancy(Tenancy::new("acme", "thesis", who).unwrap())
-        .wait(Duration::from_secs(600))
+        .wait(Duration::from_secs(30))
         .on_busy(Arc::new(move |_| told.notify_one()))
         .build();
     let leases = leases.clone();
