@@ -8,7 +8,7 @@ use lease_shared::{
 };
 use tokio::sync::Notify;
 
-use crate::support::{World, lease_type, request};
+use crate::support::{World, lease_type, reached, request};
 
 /// Far less than any of the waits here.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ async fn an_acquire_that_is_under_way_gives_everything_back() {
             let acquiring = ending.clone();
             let acquire =
                 tokio::spawn(async move { acquiring.acquire(request("pdf", "ada")).await });
-            gate.reached().await;
+            reached(&gate, step).await;
             ending.refuse_new();
             assert_ending(acquire.await.unwrap());
             gate.open();

@@ -7,6 +7,7 @@ use mongodb::bson::doc;
 use test_mongo::FailCommand;
 
 use crate::stage::Stage;
+use crate::support::reached;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
@@ -50,7 +51,7 @@ pub(crate) async fn hit_once<T: Send + 'static>(
 ) -> (T, Duration) {
     let gate = victim.failpoints().pause(step, Phase::Before);
     let work = tokio::spawn(work);
-    gate.reached().await;
+    reached(&gate, step).await;
     let before = stage.heal().await;
     let _guard = stage.fail(fault.command().times(1)).await;
     let started = Instant::now();

@@ -8,7 +8,9 @@ use lease_shared::{
 };
 use mongodb::bson::{Bson, doc};
 
-use crate::support::{World, in_revocation, lease_type, pod_id, request, request_by, token};
+use crate::support::{
+    World, in_revocation, lease_type, pod_id, reached, request, request_by, token,
+};
 
 async fn world() -> World {
     let world = World::new().await;
@@ -265,7 +267,7 @@ async fn a_forced_one_whose_slot_was_not_returned_is_found_by_a_reconcile() {
     let token = token(&lease);
     let force =
         tokio::spawn(async move { victim.force_revoke(&token, &Decision::default()).await });
-    gate.reached().await;
+    reached(&gate, "its gate").await;
     let report = world.leases.reconciler().reconcile(false).await.unwrap();
     assert_eq!(report.orphans.len(), 2);
     gate.open();

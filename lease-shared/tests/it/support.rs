@@ -299,3 +299,9 @@ pub(crate) fn busy(result: Result<Lease, AcquireError>) -> lease_shared::Busy {
         Ok(lease) => panic!("expected busy, got {:?}", lease.token()),
     }
 }
+
+/// No test waits longer for a task to come to its gate.
+pub(crate) async fn reached(gate: &lease_shared::Gate, what: impl std::fmt::Debug) {
+    let reached = tokio::time::timeout(Duration::from_secs(30), gate.reached()).await;
+    assert!(reached.is_ok(), "nobody came to {what:?}");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lease_shared::{Lease, LeaseService, Phase, Release, RevocationReason};
 use mongodb::bson::doc;
 
-use crate::support::{World, in_revocation, pod_id, request, request_by, token};
+use crate::support::{World, in_revocation, pod_id, reached, request, request_by, token};
 
 async fn world() -> World {
     let world = World::new().await;
@@ -92,7 +92,7 @@ async fn a_lease_that_is_being_released_is_not_lost() {
     let lease = lease(&world, "ada").await;
     let gate = world.leases.failpoints().pause("take holder", Phase::After);
     let releasing = tokio::spawn(async move { lease.release().await });
-    gate.reached().await;
+    reached(&gate, "its gate").await;
     assert_eq!(lost(&world.leases).await, []);
     gate.open();
     assert_eq!(releasing.await.unwrap().unwrap(), Release::Released);
@@ -109,7 +109,7 @@ async fn a_lease_that_is_released_while_it_is_asked_about_is_not_lost() {
         .pause("touch holder", Phase::After);
     let leases = world.leases.clone();
     let asking = tokio::spawn(async move { lost(&leases).await });
-    gate.reached().await;
+    reached(&gate, "its gate").await;
     let released = lease.release().await.unwrap();
     assert_eq!(released, Release::AlreadyReleased);
     gate.open();
@@ -128,7 +128,7 @@ async fn a_read_that_lags_does_not_make_a_held_lease_look_lost() {
         .pause("touch holder", Phase::Before);
     let leases = world.leases.clone();
     let asking = tokio::spawn(async move { lost(&leases).await });
-    gate.reached().await;
+    reached(&gate, "its gate").await;
     let held = doc! { "$set": { "state": "HELD" } };
     world.set(&token(&lease), held).await;
     gate.open();
