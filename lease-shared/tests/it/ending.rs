@@ -80,7 +80,8 @@ async fn an_acquire_that_is_under_way_gives_everything_back() {
                 tokio::spawn(async move { acquiring.acquire(request("pdf", "ada")).await });
             reached(&gate, step).await;
             ending.refuse_new();
-            assert_ending(acquire.await.unwrap());
+            let told = tokio::time::timeout(AT_ONCE, acquire).await;
+            assert_ending(told.expect("told at once").unwrap());
             gate.open();
             ending.close().await;
             assert_eq!(world.all_holders().await.len(), 0, "{step} {phase:?}");

@@ -1,7 +1,5 @@
 //! Who plays when one process is paused between two steps: it, a bystander who cleans up, and a rival for its slot.
 
-use std::time::Duration;
-
 use lease_shared::{AcquireError, Lease, LeaseService, Phase};
 use mongodb::bson::doc;
 use test_mongo::TestMongo;
