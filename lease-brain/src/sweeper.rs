@@ -95,7 +95,7 @@ impl Sweeper {
         }
     }
 
-    /// One round over everything. `thorough`: also what else is done only once in a while.
+    /// One round over everything. `thorough`, as an operator asks for it: also what else is done only once in a while.
     pub(crate) async fn sweep_once(&self, thorough: bool) -> SweepReply {
         let swept = self.leases.sweep().await;
         let mut report = SweepReply {
@@ -105,7 +105,7 @@ impl Sweeper {
             failed: swept.failed,
             ..SweepReply::default()
         };
-        if let Err(problem) = self.reap_dead_pods(&mut report).await {
+        if let Err(problem) = self.reap_dead_pods(!thorough, &mut report).await {
             report.failed.push(problem);
         }
         let due = self
@@ -130,7 +130,7 @@ impl Sweeper {
     }
 
     /// Revokes what dead pods hold, and hastens the clean-ups that waited for them.
-    async fn reap_dead_pods(&self, report: &mut SweepReply) -> Result<(), String> {
+    async fn reap_dead_pods(&self, periodic: bool, report: &mut SweepReply) -> Result<(), String> {
         let holding = self
             .leases
             .pods_with_leases()
@@ -143,7 +143,13 @@ impl Sweeper {
             .map_err(|error| in_full(&error))?;
         let liveness = self.liveness().await?;
         // Judged in every round, whether anything is held or not: it is about who was there before.
-        if let Some(held_back) = self.state.guard.lock().await.judge(roll(&liveness)) {
+        if let Some(held_back) = self
+            .state
+            .guard
+            .lock()
+            .await
+            .judge(roll(&liveness), periodic)
+        {
             let why = format!(
                 "{} of {} pods look dead at once, which is more likely the store's or the network's trouble: their leases \
                  are left alone (round {} of at most 3)",
@@ -156,8 +162,9 @@ impl Sweeper {
         }
         self.spare(&holding, &liveness, report);
         for pod in waited_for.iter().filter(|pod| liveness.is_dead(pod)) {
-            let hastened = cleanups.stop_waiting_for(pod).await;
-            hastened.map_err(|error| in_full(&error))?;
+            if let Err(error) = cleanups.stop_waiting_for(pod).await {
+                report.failed.push(in_full(&error));
+            }
         }
         for pod in holding.iter().filter(|pod| liveness.is_dead(pod)) {
             if let Err(problem) = self.reap_pod(pod, report).await {

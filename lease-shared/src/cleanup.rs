@@ -39,6 +39,8 @@ pub struct Cleanup {
     /// The counters whose slots come back with its end.
     levels: Vec<String>,
     claim: String,
+    /// What the claim is called if a renewal took place whose answer was lost.
+    or_else: Option<String>,
     store: LeaseStore,
     lines: Lines,
 }
@@ -127,6 +129,7 @@ impl Cleanups {
                             attempts: u32::try_from(claimed.attempts).unwrap_or(u32::MAX),
                             levels,
                             claim,
+                            or_else: None,
                             store: self.store.clone(),
                             lines: self.lines.clone(),
                         }));
@@ -144,7 +147,7 @@ impl Cleanups {
             by_pod: false,
         };
         self.store
-            .try_again(token, &claim, &parked, deadline())
+            .try_again(token, &[claim], &parked, deadline())
             .await?;
         Ok(None)
     }
@@ -204,24 +207,17 @@ impl Cleanups {
     /// The store cannot be asked; its slots may come back nonetheless.
     pub async fn abandon(&self, token: &LeaseToken) -> Result<bool, StoreError> {
         let deadline = deadline();
-        // A document that cannot be read is given up as well; what it booked, a reconcile finds.
-        let levels = match self.store.holder(token, deadline).await {
-            Ok(Some(holder)) => holder.levels,
-            Ok(None) => return Ok(false),
-            Err(_) => Vec::new(),
+        let Some(keys) = self.store.keys_of(token, deadline).await? else {
+            return Ok(false);
         };
         let abandon = || self.store.abandon(token, deadline);
         let abandoned = until_known(deadline, abandon).await?;
-        let keys = match abandoned.value {
-            Some(keys) => keys,
-            // The answer to an earlier sending may have been lost, and nobody else will unbook it soon.
-            None if abandoned.sent_before
-                && self.store.holder(token, deadline).await?.is_none() =>
-            {
-                levels
-            }
-            None => return Ok(false),
-        };
+        // Not found although it was sent before: that sending may have removed it, and nobody else will unbook it soon.
+        let ours = abandoned.value.is_some()
+            || (abandoned.sent_before && self.store.keys_of(token, deadline).await?.is_none());
+        if !ours {
+            return Ok(false);
+        }
         let unbook = || self.store.unbook(token, &keys, deadline);
         until_known(deadline, unbook).await?;
         self.lines.call(&keys);
@@ -253,6 +249,12 @@ impl Cleanup {
         &self.claim
     }
 
+    fn claims(&self) -> Vec<String> {
+        std::iter::once(self.claim.clone())
+            .chain(self.or_else.clone())
+            .collect()
+    }
+
     /// Makes the claim last for another minute, under another name: who was told the old one may not work any more.
     /// False: it had run out and another works on it, so this process must not.
     ///
@@ -261,12 +263,20 @@ impl Cleanup {
     pub async fn renew(&mut self) -> Result<bool, StoreError> {
         let (token, fresh) = (&self.revocation.token, fresh_claim());
         let deadline = deadline();
-        let renew = || self.store.renew_claim(token, &self.claim, &fresh, deadline);
-        let renewed = until_known(deadline, renew).await?.value;
-        if renewed {
-            self.claim = fresh;
+        let claims = self.claims();
+        let renew = || self.store.renew_claim(token, &claims, &fresh, deadline);
+        match until_known(deadline, renew).await {
+            Ok(renewed) => {
+                if renewed.value {
+                    (self.claim, self.or_else) = (fresh, None);
+                }
+                Ok(renewed.value)
+            }
+            Err(error) => {
+                self.or_else = Some(fresh);
+                Err(error)
+            }
         }
-        Ok(renewed)
     }
 
     /// The clean-up is done: the lease's document goes, and its slots come back.
@@ -278,7 +288,8 @@ impl Cleanup {
     pub async fn finish(self) -> Result<bool, StoreError> {
         let token = &self.revocation.token;
         let deadline = deadline();
-        let finish = || self.store.finish(token, &self.claim, deadline);
+        let claims = self.claims();
+        let finish = || self.store.finish(token, &claims, deadline);
         let finished = until_known(deadline, finish).await?;
         // Not found although it was sent before: that sending may have removed it, and nobody else will unbook it soon.
         let ours = finished.value.is_some()
@@ -305,9 +316,10 @@ impl Cleanup {
             by_pod,
         };
         let deadline = deadline();
+        let claims = self.claims();
         let note = || {
             self.store
-                .try_again(&self.revocation.token, &self.claim, &failed, deadline)
+                .try_again(&self.revocation.token, &claims, &failed, deadline)
         };
         until_known(deadline, note).await?;
         Ok(NextTry {

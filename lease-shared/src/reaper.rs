@@ -19,7 +19,7 @@ use crate::revocation::{
     Revocation, RevocationListener, RevocationReason, Revoked, SlotAfter, SlotReturn,
 };
 use crate::service::wait::Lines;
-use crate::store::documents::{HolderDoc, HolderState, is_orphan};
+use crate::store::documents::{HolderDoc, HolderState, Standing, is_orphan};
 use crate::store::holders::Decision;
 use crate::store::holdings::Holding;
 use crate::store::{LeaseStore, StoreError, deadline, until_known};
@@ -43,8 +43,8 @@ pub(crate) struct Diagnosis {
     pub(crate) oldest: Option<HolderDoc>,
     /// Slots of revoked leases that come back when their clean-ups are done.
     pub(crate) awaiting_cleanup: usize,
-    /// Why one of these clean-ups did not succeed, and whose it is.
-    pub(crate) cleanup_error: Option<(String, String)>,
+    /// Whose clean-ups among these did not succeed yet, and why.
+    pub(crate) cleanup_errors: Vec<(String, String)>,
     /// How many slots came back while looking.
     pub(crate) freed: usize,
     /// When the next of the holders will have expired, if none of them is used until then.
@@ -286,8 +286,7 @@ impl Reaper {
             return Ok(None);
         };
         metrics::reaped(RevocationReason::Revoke);
-        let unbook = || self.unbook(&holder.token, &holder.levels, deadline);
-        until_known(deadline, unbook).await?;
+        self.unbook(&holder.token, &holder.levels, deadline).await?;
         Ok(Some(holder))
     }
 
@@ -310,7 +309,7 @@ impl Reaper {
         keys: &[String],
         deadline: Instant,
     ) -> Result<(), StoreError> {
-        self.store.unbook(token, keys, deadline).await?;
+        until_known(deadline, || self.store.unbook(token, keys, deadline)).await?;
         self.lines.call(keys);
         Ok(())
     }
@@ -374,15 +373,19 @@ impl Reaper {
                 }
             }
         }
-        let in_cleanup = || {
-            let revoked = |holder: &&HolderDoc| holder.state == HolderState::Revoking;
-            holders.values().filter(revoked)
-        };
-        let awaiting_cleanup = in_cleanup().count();
-        let cleanup_error = in_cleanup().find_map(|holder| {
-            let error = holder.revocation.as_ref()?.last_error.clone()?;
-            Some((holder.tenant_id.clone(), error))
-        });
+        let in_cleanup: Vec<&HolderDoc> = holders
+            .values()
+            .filter(|holder| holder.state == HolderState::Revoking)
+            .filter(|holder| holder.standing() == Standing::Books)
+            .collect();
+        let awaiting_cleanup = in_cleanup.len();
+        let cleanup_errors = in_cleanup
+            .iter()
+            .filter_map(|holder| {
+                let error = holder.revocation.as_ref()?.last_error.clone()?;
+                Some((holder.tenant_id.clone(), error))
+            })
+            .collect();
         let next = holders
             .values()
             .map(HolderDoc::millis_to_expiry)
@@ -391,7 +394,7 @@ impl Reaper {
         Ok(Diagnosis {
             in_use: tokens.len(),
             awaiting_cleanup,
-            cleanup_error,
+            cleanup_errors,
             oldest: holders
                 .into_values()
                 .filter(|holder| holder.state != HolderState::Revoking)

@@ -176,7 +176,7 @@ impl LeaseStore {
                 doc! { "pod": { "$exists": true } },
             ),
             partial(
-                doc! { "type": 1, "revocation.nextTryAt": 1 },
+                doc! { "state": 1, "type": 1, "revocation.nextTryAt": 1 },
                 doc! { "state": documents::HolderState::Revoking },
             ),
         ];

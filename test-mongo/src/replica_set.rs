@@ -30,8 +30,13 @@ impl ReplicaSet {
         let ports: Vec<u16> = set.nodes.iter().map(Mongod::port).collect();
         let first = *ports.first().context("a replica set needs a node")?;
         let mut configuration = members(&ports);
-        // Everybody follows the primary itself, so a node that lags holds no other back.
-        let settings = doc! { "electionTimeoutMillis": 2000, "chainingAllowed": false };
+        // Everybody follows the primary itself, so a node that lags holds no other back. While a node hangs, the others
+        // may learn from heartbeats alone how far each of them is, so these are frequent.
+        let settings = doc! {
+            "electionTimeoutMillis": 2000,
+            "heartbeatIntervalMillis": 500,
+            "chainingAllowed": false,
+        };
         configuration.insert("settings", settings);
         replication::initiate(&direct_client(first).await?, configuration).await?;
         for node in 0..count {
@@ -58,7 +63,12 @@ impl ReplicaSet {
 
     /// The index of the node that is primary, once there is one.
     pub async fn primary(&self) -> Result<usize> {
-        self.primary_other_than(None).await
+        self.primary_but(None).await
+    }
+
+    /// The same, once it is another than `old`.
+    pub async fn primary_other_than(&self, old: usize) -> Result<usize> {
+        self.primary_but(Some(old)).await
     }
 
     /// The indexes of the nodes that run as secondaries now.
@@ -89,11 +99,26 @@ impl ReplicaSet {
 
     /// Makes the primary step down, whatever the others' state, and gives the index of the next one.
     pub async fn step_down(&self) -> Result<usize> {
+        let old = self.demote(20, 5).await?;
+        self.primary_other_than(old).await
+    }
+
+    /// The same, but the old primary may soon be elected again: for one change of roles after another.
+    pub async fn step_down_briefly(&self) -> Result<usize> {
+        self.demote(2, 1).await?;
+        self.primary().await
+    }
+
+    /// Gives the index of the primary that is one no more.
+    async fn demote(&self, seconds: i32, catch_up: i32) -> Result<usize> {
         let old = self.primary().await?;
-        let command =
-            doc! { "replSetStepDown": 20, "secondaryCatchUpPeriodSecs": 5, "force": true };
+        let command = doc! {
+            "replSetStepDown": seconds,
+            "secondaryCatchUpPeriodSecs": catch_up,
+            "force": true,
+        };
         admin_command(&self.node(old)?.direct_uri(), command).await?;
-        self.primary_other_than(Some(old)).await
+        Ok(old)
     }
 
     /// Lets a secondary fall behind: it fetches nothing more from the others until the guard goes.
@@ -102,7 +127,7 @@ impl ReplicaSet {
         FailPoint::set(&uri, "stopReplProducer", "alwaysOn", doc! {}).await
     }
 
-    async fn primary_other_than(&self, old: Option<usize>) -> Result<usize> {
+    async fn primary_but(&self, old: Option<usize>) -> Result<usize> {
         wait_for("a primary", ELECTION, async || {
             Ok(self
                 .newest_primary()

@@ -69,8 +69,9 @@ impl LastBeat {
 
     /// What follows from another acknowledgement, that came at `now` to what was sent at `sent`.
     ///
-    /// The silence is counted from sending to acknowledgement, the longest that it can have been for others; one
-    /// heartbeat less than their patience is close enough to be asked about.
+    /// The silence is counted from sending to acknowledgement, the longest that it can have been for others; or by the
+    /// server's clock, which a new primary may have put forward, and then all pods look silent at once. One heartbeat
+    /// less than their patience is close enough to be asked about.
     pub(super) fn then(
         self,
         written: Written,
@@ -78,7 +79,8 @@ impl LastBeat {
         now: BootInstant,
         patience: Patience,
     ) -> (Self, Option<Late>) {
-        let silence = now - self.sent;
+        let by_server = u64::try_from(written.silent_millis).unwrap_or(0);
+        let silence = (now - self.sent).max(Duration::from_millis(by_server));
         let late = if written.written_at != self.written_at {
             Some(Late::WrittenAnew)
         } else if silence >= patience.late {
@@ -110,6 +112,7 @@ mod tests {
             status: PodStatus::Running,
             booted_at: DateTime::from_millis(1),
             written_at: DateTime::from_millis(at),
+            silent_millis: 0,
         };
         let last = LastBeat::first(written(1), start);
         let seconds = Duration::from_secs;
@@ -145,6 +148,7 @@ mod tests {
             status: PodStatus::Running,
             booted_at: DateTime::from_millis(1),
             written_at: DateTime::from_millis(1),
+            silent_millis: 0,
         };
         let later = start + Duration::from_secs(5);
         let last = LastBeat::first(written, later);
@@ -154,6 +158,32 @@ mod tests {
         };
         let (next, _) = last.then(written, start, later, patience);
         assert_eq!(next.sent, later);
+    }
+
+    #[test]
+    fn a_clock_that_was_put_forward_makes_everybody_late_and_out_of_touch() {
+        let start = BootInstant::now();
+        let seconds = Duration::from_secs;
+        let patience = Patience {
+            late: seconds(20),
+            out_of_touch: seconds(15),
+        };
+        let written = |silent_millis| Written {
+            status: PodStatus::Running,
+            booted_at: DateTime::from_millis(1),
+            written_at: DateTime::from_millis(1),
+            silent_millis,
+        };
+        let last = LastBeat {
+            in_touch: start,
+            ..LastBeat::first(written(0), start)
+        };
+        let now = start + seconds(10);
+        let (_, late) = last.then(written(10_000), now, now, patience);
+        assert_eq!(late, None);
+        let (next, late) = last.then(written(50_000), now, now, patience);
+        assert_eq!(late, Some(Late::Silent(seconds(50))));
+        assert_eq!(next.in_touch_for(now, seconds(15)), Duration::ZERO);
     }
 
     #[test]
@@ -167,6 +197,7 @@ mod tests {
             status: PodStatus::Running,
             booted_at: DateTime::from_millis(1),
             written_at: DateTime::from_millis(1),
+            silent_millis: 0,
         };
         // When each beat was sent and acknowledged, and for how long the store has been in touch by then.
         let table = [(10, 11, 11), (20, 24, 24), (34, 35, 0), (45, 46, 11)];

@@ -149,12 +149,23 @@ impl PodRegistry {
     /// # Errors
     /// A store that does not answer.
     pub async fn liveness(&self) -> Result<PodLiveness, PodError> {
-        let liveness = PodLiveness::of(self.rows.all().await?, Some(&self.pod));
+        let rows = self.rows.all().await?;
+        // If this pod looks silent itself, the store was away, or its clock was put forward.
+        let own = |row: &&PodRow| row.pod == self.pod;
+        let looks_silent = rows
+            .iter()
+            .flatten()
+            .find(own)
+            .is_some_and(PodRow::is_stale);
+        let liveness = PodLiveness::of(rows, Some(&self.pod));
         // Afterwards: the rows may have been read at the end of an outage that this pod has not noticed yet.
         let patience = Patience::of(&self.settings);
         let last = self.state().last;
         Ok(liveness.seen_by(Witness {
-            in_touch_for: last.in_touch_for(BootInstant::now(), patience.out_of_touch),
+            in_touch_for: match looks_silent {
+                true => Duration::ZERO,
+                false => last.in_touch_for(BootInstant::now(), patience.out_of_touch),
+            },
             promise: self.settings.stale,
         }))
     }

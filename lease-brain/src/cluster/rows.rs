@@ -48,6 +48,8 @@ pub(super) struct Written {
     pub(super) booted_at: DateTime,
     /// Since when the row is there without a break.
     pub(super) written_at: DateTime,
+    /// How long this pod had been silent by then, by the server's clock.
+    pub(super) silent_millis: i64,
 }
 
 impl PodRows {
@@ -196,6 +198,10 @@ impl OwnRow<'_> {
         let stopped = doc! { "$eq": [&come, PodStatus::Stopped as i32] };
         let anew = doc! { "$eq": [&come, -1] };
         let further = doc! { "$max": [&come, self.status as i32] };
+        // Before this beat, by the clock that the others judge by: a new primary's may be ahead.
+        let silent = doc! { "$dateDiff": {
+            "startDate": "$lastHeartbeatAt", "endDate": "$$NOW", "unit": "millisecond",
+        } };
         let booted_at = match self.booted_at {
             Some(at) => doc! { "$literal": at }.into(),
             None => Bson::from("$$NOW"),
@@ -213,6 +219,7 @@ impl OwnRow<'_> {
             "status": { "$arrayElemAt": [order(), further] },
             "bootedAt": { "$ifNull": ["$bootedAt", booted_at] },
             "lastHeartbeatAt": { "$cond": [stopped, "$lastHeartbeatAt", "$$NOW"] },
+            "silentMillis": { "$cond": [{ "$eq": [{ "$type": "$lastHeartbeatAt" }, "date"] }, silent, 0_i64] },
             "staleMillis": { "$literal": millis(self.settings.stale) },
             "writtenAt": { "$cond": [anew, "$$NOW", "$writtenAt"] },
             "version": env!("CARGO_PKG_VERSION"),

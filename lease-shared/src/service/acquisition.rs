@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::LeaseService;
@@ -208,13 +209,18 @@ impl Acquisition<'_> {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Unavailable> {
-        match self.leases.inner.background.spawn(work).await {
-            Ok(done) => Ok(done),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is being shut down.
-                Err(_) => Err(Unavailable::Ending),
-            },
+        let (done, result) = oneshot::channel();
+        let work = self.leases.inner.background.spawn(async move {
+            // What nobody takes is dropped in here, where it is still waited for, and not when the task has ended.
+            let _ = done.send(work.await);
+        });
+        if let Ok(result) = result.await {
+            return Ok(result);
+        }
+        match work.await.map_err(tokio::task::JoinError::try_into_panic) {
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            _ => Err(Unavailable::Ending),
         }
     }
 
@@ -271,8 +277,10 @@ impl Acquisition<'_> {
                 .as_ref()
                 .map_or(0, |diagnosis| diagnosis.awaiting_cleanup),
             cleanup_error: diagnosis.as_ref().and_then(|diagnosis| {
-                let (tenant, error) = diagnosis.cleanup_error.as_ref()?;
-                (tenant == self.request.tenancy.tenant()).then(|| error.clone())
+                let own = self.request.tenancy.tenant();
+                let mut errors = diagnosis.cleanup_errors.iter();
+                let (_, error) = errors.find(|(tenant, _)| tenant == own)?;
+                Some(error.clone())
             }),
             oldest: diagnosis.and_then(|diagnosis| Some(self.shown(diagnosis.oldest?))),
             waited: self.started.elapsed(),

@@ -61,7 +61,11 @@ impl LeaseService {
         let asked = futures_util::stream::iter(tokens)
             .map(async |token| {
                 let deadline = deadline();
-                let holder = inner.store.holder(&token, deadline).await?;
+                let holder = match inner.store.holder(&token, deadline).await {
+                    // One that cannot be read must not hide the others; the write will say whether it is held.
+                    Err(error) if !error.is_transient() => None,
+                    read => read?,
+                };
                 if holder
                     .as_ref()
                     .is_some_and(|holder| holder.state == HolderState::Held)

@@ -21,14 +21,10 @@ impl LeaseService {
 
     /// Releases a lease that was acquired elsewhere; see [`crate::Lease::release`].
     pub async fn release_token(&self, token: &LeaseToken) -> Result<Release, StoreError> {
-        let store = &self.inner.store;
-        let mut session = store.ordered_reads().await?;
-        let tokens = [token.to_string()];
-        let mut claims = store.claims(&tokens, &mut session, deadline()).await?;
-        let keys = claims
-            .remove(token.as_str())
-            .map_or_else(Vec::new, |claim| claim.keys);
-        self.inner.release(token, keys, None).await
+        let keys = self.inner.store.keys_of(token, deadline()).await?;
+        self.inner
+            .release(token, keys.unwrap_or_default(), None)
+            .await
     }
 }
 

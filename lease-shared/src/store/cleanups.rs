@@ -56,7 +56,9 @@ impl LeaseStore {
         limit: i64,
         deadline: Instant,
     ) -> Result<Vec<LeaseToken>, StoreError> {
-        let filter = due(doc! { "type": lease_type.as_str() });
+        // One whose key is no token can be claimed by nobody, and must not take the place of one that can.
+        let is_token = doc! { "$regex": "^[0-9a-f]{32}$" };
+        let filter = due(doc! { "type": lease_type.as_str(), "_id": is_token });
         let found = self
             .step("find due clean-ups", deadline, async {
                 let holders = self.holders(&Read::Latest);
@@ -120,7 +122,7 @@ impl LeaseStore {
     pub(crate) async fn renew_claim(
         &self,
         token: &LeaseToken,
-        claim: &str,
+        claims: &[String],
         renewed: &str,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
@@ -130,9 +132,10 @@ impl LeaseStore {
             "revocation.claim.until": &until,
             "revocation.nextTryAt": { "$max": ["$revocation.nextTryAt", until] },
         } }];
-        let mut filter = claimed(token, claim);
         // The new one as well, so that a second sending says the same.
-        filter.insert("revocation.claim.id", doc! { "$in": [claim, renewed] });
+        let mut claims = claims.to_vec();
+        claims.push(renewed.to_owned());
+        let filter = claimed(token, &claims);
         self.change("renew a claim", filter, update, deadline).await
     }
 
@@ -144,7 +147,7 @@ impl LeaseStore {
         deadline: Instant,
     ) -> Result<Option<HolderDoc>, StoreError> {
         let step = "look at a claim";
-        let mut filter = claimed(token, claim);
+        let mut filter = claimed(token, &[claim.to_owned()]);
         filter.insert(
             "$expr",
             doc! { "$gt": ["$revocation.claim.until", "$$NOW"] },
@@ -161,10 +164,10 @@ impl LeaseStore {
     pub(crate) async fn finish(
         &self,
         token: &LeaseToken,
-        claim: &str,
+        claims: &[String],
         deadline: Instant,
     ) -> Result<Option<Vec<String>>, StoreError> {
-        let filter = claimed(token, claim);
+        let filter = claimed(token, claims);
         self.remove("finish revocation", filter, Acknowledge::Majority, deadline)
             .await
     }
@@ -173,7 +176,7 @@ impl LeaseStore {
     pub(crate) async fn try_again(
         &self,
         token: &LeaseToken,
-        claim: &str,
+        claims: &[String],
         failed: &FailedTry<'_>,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
@@ -189,7 +192,7 @@ impl LeaseStore {
         ];
         self.change(
             "note a failed clean-up",
-            claimed(token, claim),
+            claimed(token, claims),
             update,
             deadline,
         )
@@ -337,10 +340,10 @@ pub(super) fn unclaimed(mut filter: Document) -> Document {
     filter
 }
 
-fn claimed(token: &LeaseToken, claim: &str) -> Document {
+fn claimed(token: &LeaseToken, claims: &[String]) -> Document {
     doc! {
         "_id": token.as_str(),
         "state": HolderState::Revoking,
-        "revocation.claim.id": claim,
+        "revocation.claim.id": { "$in": claims },
     }
 }

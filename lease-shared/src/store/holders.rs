@@ -340,9 +340,10 @@ impl LeaseStore {
                     .await?)
             })
             .await?;
-        if ttls.is_empty() {
-            return Ok(Vec::new());
-        }
+        // One that is no number is a broken document's, and a query without a branch is none.
+        let is_number =
+            |ttl: &Bson| matches!(ttl, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_));
+        let ttls: Vec<Bson> = ttls.into_iter().filter(is_number).collect();
         let mut found: Vec<Document> = Vec::new();
         // Anybody who may write a definition may choose a time to live, so there can be thousands.
         for ttls in ttls.chunks(BRANCHES) {
@@ -449,6 +450,18 @@ impl LeaseStore {
         let filter = doc! { "_id": { "$in": tokens } };
         self.read_claims("look up holders", filter, session, deadline)
             .await
+    }
+
+    /// The counters that a holder says it books; nothing if there is no such holder.
+    pub(crate) async fn keys_of(
+        &self,
+        token: &LeaseToken,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let mut session = self.ordered_reads().await?;
+        let tokens = [token.to_string()];
+        let mut claims = self.claims(&tokens, &mut session, deadline).await?;
+        Ok(claims.remove(token.as_str()).map(|claim| claim.keys))
     }
 
     /// The HELD holders that say they book one of these counters.

@@ -4,6 +4,7 @@
 
 mod contest;
 mod crowd;
+mod operator;
 mod protocol;
 mod stage;
 

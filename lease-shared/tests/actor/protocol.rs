@@ -46,6 +46,16 @@ pub(crate) enum Order {
     /// Releases these leases, a few at a time and in this order.
     ReleaseAll(Vec<String>),
     Contend(Contest),
+    /// Revokes a lease by decision, or by force.
+    Revoke(String),
+    ForceRevoke(String),
+    /// Revokes all that a pod holds, as if it were dead.
+    RevokePod(String),
+    /// Claims a clean-up that is due, and does this with it.
+    CleanUp(String, CleanUp),
+    /// An operator's acts on a clean-up.
+    RetryCleanUp(String),
+    AbandonCleanUp(String),
     Sweep,
     Reconcile,
     /// Sweeps, or reconciles, again and again until `Stop`.
@@ -66,6 +76,14 @@ pub(crate) enum Order {
     /// Answered when a task has come to this gate.
     Reached(usize),
     Open(usize),
+}
+
+/// What becomes of a clean-up that was claimed.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum CleanUp {
+    Finish,
+    RenewAndFinish,
+    Fail,
 }
 
 /// How it went.

@@ -77,6 +77,15 @@ impl Stage {
             Order::CheckAll(tokens) => self.each(tokens, Each::Check).await,
             Order::ReleaseAll(tokens) => self.each(tokens, Each::Release).await,
             Order::Contend(contest) => contest::run(self, contest).await,
+            Order::Revoke(_)
+            | Order::ForceRevoke(_)
+            | Order::RevokePod(_)
+            | Order::CleanUp(..)
+            | Order::RetryCleanUp(_)
+            | Order::AbandonCleanUp(_) => match self.end_others(order).await {
+                Ok(()) => Answer::Done,
+                Err(error) => failed(error),
+            },
             Order::Sweep => self.sweep().await,
             Order::Reconcile => self.reconcile().await,
             Order::SweepOn => self.again(Again::Sweep).await,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use lease_shared::definition::{DocumentAddress, InlineDefinition};
 use lease_shared::{
-    AcquireError, LeaseRef, LeaseRequest, LeaseType, Level, PodId, Release, Tenancy,
+    AcquireError, LeaseRef, LeaseRequest, LeaseType, Level, Phase, PodId, Release, Tenancy,
 };
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use test_mongo::eventually;
 
 use crate::support::{World, busy, lease_type, request, request_of, token, waiting};
@@ -536,4 +536,35 @@ async fn a_document_written_in_any_layer_leaves_what_is_held_as_it_is() {
         assert_eq!(world.all_counters().await, counters, "{tenant}/{project}");
     }
     lease.check().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_payload_of_a_request_is_stored_to_the_letter_before_anything_is_held() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 1 }").await;
+    let payload = doc! { "a": "$ttlSeconds", "$b": { "$add": [1, 2] }, "c.d": ["$$NOW"] };
+    let with_payload = |payload: Document| {
+        LeaseRequest::builder()
+            .lease_type(lease_type("soft"))
+            .lease(LeaseRef::named("pdf").unwrap())
+            .tenancy(Tenancy::new("acme", "thesis", "ada").unwrap())
+            .payload(payload)
+            .build()
+    };
+    let gate = world.leases.failpoints().pause("open holder", Phase::After);
+    let (leases, request) = (world.leases.clone(), with_payload(payload.clone()));
+    let acquire = tokio::spawn(async move { leases.acquire(request).await });
+    gate.reached().await;
+    let pending = world.all_holders().await.remove(0);
+    assert_eq!(pending.get_str("state").unwrap(), "PENDING");
+    assert_eq!(pending.get_document("payload").unwrap(), &payload);
+    gate.open();
+    let lease = acquire.await.unwrap().unwrap();
+    world
+        .leases
+        .revoke(&token(&lease), &Default::default())
+        .await
+        .unwrap();
+    let told = world.listener.revocations.lock().unwrap().remove(0);
+    assert_eq!(told.payload, payload);
 }

@@ -5,9 +5,11 @@
 //! and just as well by one sweep and one reconcile.
 
 mod acquire;
+mod cleanup;
 mod reap;
 mod reconcile;
 mod release;
+mod revoke;
 mod scene;
 
 use mongodb::bson::{Document, doc};
@@ -97,7 +99,8 @@ async fn aftermath(scene: &Scene<'_>, bystanders: &[String], point: usize) {
     assert!(report.drift.is_empty(), "at point {point}: {report:?}");
     scene.world.assert_counters_equal_holders().await;
     scene.assert_only_handlers_are_awaited(bystanders).await;
-    scene.finish_clean_ups().await;
+    scene.finish_clean_ups(point).await;
+    scene.assert_only_these_are_left(bystanders, point).await;
     scene.release(bystanders).await;
     scene.assert_all_slots_can_be_had(point).await;
     scene.world.assert_counters_equal_holders().await;

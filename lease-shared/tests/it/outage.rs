@@ -1,73 +1,17 @@
 //! The server fails at one command of an acquire, a check or a release: the answer is a success that is true, or an
 //! error in time, and no slot is left to nobody.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lease_shared::{
-    Lease, LeaseRef, LeaseRequest, LeaseService, LeaseType, Phase, Release, Tenancy,
-};
+use lease_shared::{Lease, LeaseRef, LeaseRequest, LeaseService, LeaseType, Release, Tenancy};
 use mongodb::bson::doc;
-use test_mongo::FailCommand;
 
+use crate::fault::{FAULTS, hit_once};
 use crate::stage::{
     ACQUIRE_LIMIT, Stage, USE_LIMIT, assert_all_comes_free, assert_truly_held, assert_within_caps,
     only_these_stay,
 };
 use crate::support::{request, token};
-
-#[derive(Debug, Clone, Copy)]
-enum Fault {
-    /// The connection is closed instead of an answer, and the command is not carried out.
-    Closed,
-    /// The command is carried out, and the server cannot say whether it will last.
-    WriteConcern(i32),
-    /// The command is refused with this code.
-    Refused(i32),
-}
-
-const FAULTS: [Fault; 6] = [
-    Fault::Closed,
-    Fault::WriteConcern(64),
-    Fault::WriteConcern(91),
-    Fault::Refused(10107), // not primary
-    Fault::Refused(11602), // interrupted by a change of roles
-    Fault::Refused(91),    // shutting down
-];
-
-impl Fault {
-    fn command(self) -> FailCommand {
-        let fault = FailCommand::on(&["update", "findAndModify"]);
-        match self {
-            Self::Closed => fault.close_connection(),
-            Self::WriteConcern(code) => {
-                fault.write_concern_error(doc! { "code": code, "errmsg": "made up" })
-            }
-            Self::Refused(code) => fault.error_code(code),
-        }
-    }
-}
-
-/// Stops `work` before `step`, switches the fault on for that one command, and lets it go on.
-async fn hit_once<T: Send + 'static>(
-    stage: &Stage,
-    victim: &LeaseService,
-    step: &'static str,
-    fault: Fault,
-    work: impl Future<Output = T> + Send + 'static,
-) -> (T, Duration) {
-    let gate = victim.failpoints().pause(step, Phase::Before);
-    let work = tokio::spawn(work);
-    gate.reached().await;
-    let before = stage.heal().await;
-    let _guard = stage.fail(fault.command().times(1)).await;
-    let started = Instant::now();
-    gate.open();
-    let result = work.await.unwrap();
-    let took = started.elapsed();
-    let hits = stage.heal().await - before;
-    assert_eq!(hits, 1, "{fault:?} at {step}");
-    (result, took)
-}
 
 async fn acquire(leases: LeaseService) -> Lease {
     leases.acquire(request("pdf", "ada")).await.unwrap()

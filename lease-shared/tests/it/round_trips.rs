@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lease_shared::{Lease, LeaseRef, LeaseRequest, Tenancy};
+use lease_shared::{Decision, Lease, LeaseRef, LeaseRequest, Tenancy};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use test_mongo::{TestMongo, eventually};
 
-use crate::support::{World, busy, lease_type, request, request_of, waiting};
+use crate::cleanup::claim;
+use crate::support::{World, busy, lease_type, request, request_by, request_of, waiting};
 
 #[derive(Clone, Default)]
 struct Commands(Arc<Mutex<Vec<String>>>);
@@ -140,4 +141,74 @@ async fn a_noop_lease_causes_no_command_at_all() {
         .build();
     use_it(world.leases.acquire(none).await.unwrap()).await;
     assert_eq!(commands.take(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoke_takes_at_most_2_claim_1_and_finish_2() {
+    let (world, commands) = counted("levels: { user: 9, project: 9, tenant: 9, global: 9 }").await;
+    for (kind, revoke) in [
+        ("soft", &["findAndModify", "update"][..]),
+        ("hard", &["findAndModify"]),
+    ] {
+        let lease = world
+            .leases
+            .acquire(request_by(kind, Some("pod-a"), "ada"))
+            .await;
+        let token = lease.unwrap().into_token().unwrap();
+        commands.take();
+        world
+            .leases
+            .revoke(&token, &Decision::default())
+            .await
+            .unwrap();
+        assert_eq!(commands.take(), revoke, "{kind}");
+        let cleanup = claim(&world.leases, &token).await.unwrap();
+        assert_eq!(commands.take(), ["findAndModify"]);
+        assert!(cleanup.finish().await.unwrap());
+        assert_eq!(commands.take(), ["findAndModify", "update"]);
+    }
+    let lease = world
+        .leases
+        .acquire(request_by("hard", Some("pod-a"), "ada"))
+        .await;
+    let token = lease.unwrap().into_token().unwrap();
+    commands.take();
+    let forced = world
+        .leases
+        .force_revoke(&token, &Decision::default())
+        .await;
+    assert!(forced.unwrap().is_some());
+    assert_eq!(commands.take(), ["findAndModify", "update"]);
+    let mut cleanup = claim(&world.leases, &token).await.unwrap();
+    commands.take();
+    assert!(cleanup.renew().await.unwrap());
+    assert_eq!(commands.take(), ["update"]);
+    cleanup.failed("stuck", false).await.unwrap();
+    assert_eq!(commands.take(), ["update"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reconcile_of_what_adds_up_takes_3_for_each_50_counters() {
+    let (world, commands) = counted("levels: { user: 9 }").await;
+    let mut leases = Vec::new();
+    for n in 1..=101 {
+        let lease = world
+            .leases
+            .acquire(request("pdf", &format!("user-{n}")))
+            .await;
+        leases.push(lease.unwrap());
+        if ![1, 50, 51, 100, 101].contains(&n) {
+            continue;
+        }
+        commands.take();
+        let report = world.leases.reconciler().reconcile(false).await.unwrap();
+        assert_eq!((report.counters, report.drift.len()), (n, 0));
+        let mut expected = Vec::new();
+        for _ in 0..n.div_ceil(50) {
+            expected.extend(["find", "find", "find"]);
+        }
+        // No further page, and the counters that leases name.
+        expected.extend(["find", "distinct"]);
+        assert_eq!(commands.take(), expected, "{n} counters");
+    }
 }

@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use lease_shared::definition::DocumentAddress;
 use lease_shared::{
     AcquireError, KnownTypes, Lease, LeaseRef, LeaseRequest, LeaseService, LeaseToken, LeaseType,
-    Revocation, RevocationListener, SlotReturn, Tenancy, apply_time_limits,
+    PodId, Revocation, RevocationListener, SlotReturn, Tenancy, apply_time_limits,
 };
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ClientOptions;
@@ -127,13 +127,35 @@ impl World {
             .collect()
     }
 
+    pub(crate) async fn holder(&self, token: &LeaseToken) -> Option<Document> {
+        let filter = doc! { "_id": token.as_str() };
+        self.holders().find_one(filter).await.unwrap()
+    }
+
     pub(crate) async fn state(&self, token: &LeaseToken) -> Option<String> {
-        let holder = self
-            .holders()
-            .find_one(doc! { "_id": token.as_str() })
-            .await
-            .unwrap()?;
+        let holder = self.holder(token).await?;
         Some(holder.get_str("state").unwrap().to_owned())
+    }
+
+    /// Changes one holder by hand.
+    pub(crate) async fn set(&self, token: &LeaseToken, update: Document) {
+        let filter = doc! { "_id": token.as_str() };
+        let changed = self.holders().update_one(filter, vec![update]).await;
+        assert_eq!(changed.unwrap().matched_count, 1, "{token} is there");
+    }
+
+    /// Makes a revocation look as if its claim, and the pause before its next try, had begun that much earlier.
+    pub(crate) async fn age_cleanup(&self, token: &LeaseToken, by: Duration) {
+        let millis = by.as_millis() as i64;
+        let earlier = |field: &str| doc! { "$subtract": [format!("$revocation.{field}"), millis] };
+        let claim =
+            doc! { "$mergeObjects": ["$revocation.claim", { "until": earlier("claim.until") }] };
+        let none = doc! { "$eq": [{ "$type": "$revocation.claim" }, "missing"] };
+        let older = doc! { "$set": {
+            "revocation.nextTryAt": earlier("nextTryAt"),
+            "revocation.claim": { "$cond": [none, "$$REMOVE", claim] },
+        } };
+        self.set(token, older).await;
     }
 
     /// Makes a holder look as if it had been used that much longer ago.
@@ -240,6 +262,30 @@ pub(crate) fn request_of(name: &str, tenancy: &Tenancy, wait: Duration) -> Lease
         .build()
 }
 
+/// A request that does not wait, of this type, by user `who` of `acme/thesis` in this pod, if it is in one.
+pub(crate) fn request_by(kind: &str, pod: Option<&str>, who: &str) -> LeaseRequest {
+    LeaseRequest::builder()
+        .lease_type(lease_type(kind))
+        .lease(LeaseRef::named("pdf").unwrap())
+        .tenancy(Tenancy::new("acme", "thesis", who).unwrap())
+        .holder_ref(format!("{who}'s job"))
+        .maybe_pod(pod.map(pod_id))
+        .wait(Duration::ZERO)
+        .build()
+}
+
+pub(crate) fn pod_id(name: &str) -> PodId {
+    PodId::new(name).unwrap()
+}
+
+/// A revocation as it was written before its clean-up was begun.
+pub(crate) fn in_revocation(reason: &str) -> Document {
+    doc! { "$set": {
+        "state": "REVOKING",
+        "revocation": { "reason": reason, "at": "$$NOW", "attempts": 0, "nextTryAt": "$$NOW" },
+    } }
+}
+
 pub(crate) fn token(lease: &Lease) -> LeaseToken {
     lease.token().expect("not a NOOP").clone()
 }
@@ -252,4 +298,10 @@ pub(crate) fn busy(result: Result<Lease, AcquireError>) -> lease_shared::Busy {
         Err(other) => panic!("expected busy, got {other:?}"),
         Ok(lease) => panic!("expected busy, got {:?}", lease.token()),
     }
+}
+
+/// No test waits longer for a task to come to its gate.
+pub(crate) async fn reached(gate: &lease_shared::Gate, what: impl std::fmt::Debug) {
+    let reached = tokio::time::timeout(Duration::from_secs(30), gate.reached()).await;
+    assert!(reached.is_ok(), "nobody came to {what:?}");
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use lease_shared::{Lease, LeaseRef, LeaseRequest, Level, Tenancy};
 use mongodb::bson::{Bson, doc};
 
-use crate::support::{World, busy, lease_type, token};
+use crate::cleanup::{cleaner, types};
+use crate::support::{World, busy, in_revocation, lease_type, pod_id, token};
 
 pub(crate) struct Scene<'a> {
     pub(crate) world: &'a World,
@@ -14,12 +15,33 @@ pub(crate) struct Scene<'a> {
 /// Longer ago than any time to live here.
 const LONG_AGO: i64 = 90_000;
 
+/// Longer than any claim here, and than any pause before another try.
+const CLEANUP_OVER: Duration = Duration::from_secs(90);
+
 impl<'a> Scene<'a> {
     pub(crate) async fn clean(world: &'a World) -> Self {
         for collection in [world.holders(), world.counters()] {
             collection.delete_many(doc! {}).await.unwrap();
         }
         Self { world }
+    }
+
+    /// A lease in a pod that lives by its token.
+    pub(crate) async fn hold_in(&self, pod: &str, kind: &str, user: &str) -> String {
+        let request = LeaseRequest::builder()
+            .lease_type(lease_type(kind))
+            .lease(LeaseRef::named("pdf").unwrap())
+            .tenancy(Tenancy::new("acme", "thesis", user).unwrap())
+            .pod(pod_id(pod))
+            .build();
+        let lease = self.world.leases.acquire(request).await.unwrap();
+        lease.into_token().unwrap().to_string()
+    }
+
+    /// Turns a holder into one that has just been revoked.
+    pub(crate) async fn revoked(&self, token: &str) {
+        let token = token.parse().unwrap();
+        self.world.set(&token, in_revocation("idle")).await;
     }
 
     /// A lease of `tenant/project/user` that lives by its token.
@@ -105,14 +127,29 @@ impl<'a> Scene<'a> {
         holders.count_documents(exclusive).await.unwrap() > 0
     }
 
-    /// Does what a process with handlers does in the end, and finds orphans of its own.
-    pub(crate) async fn finish_clean_ups(&self) {
-        let cleaned = doc! { "type": "hard", "state": "REVOKING" };
-        let gone = self.world.holders().delete_many(cleaned).await.unwrap();
-        if gone.deleted_count > 0 {
-            let reconciler = self.world.leases.reconciler();
-            reconciler.reconcile(false).await.unwrap();
+    /// Another process with handlers does what is left, once the claim of the one that died has run out.
+    pub(crate) async fn finish_clean_ups(&self, point: usize) {
+        for holder in self.world.all_holders().await {
+            if holder
+                .get_str("state")
+                .is_ok_and(|state| state == "REVOKING")
+            {
+                let token = holder.get_str("_id").unwrap().parse().unwrap();
+                self.world.age_cleanup(&token, CLEANUP_OVER).await;
+            }
         }
+        let cleanups = self.world.leases.cleanups();
+        for due in cleanups.due(&types(), 100).await.unwrap() {
+            let claimed = cleanups.claim(&due.token, &cleaner()).await.unwrap();
+            let cleanup = claimed.unwrap_or_else(|| panic!("at point {point}: {due:?}"));
+            assert!(cleanup.finish().await.unwrap(), "at point {point}: {due:?}");
+        }
+    }
+
+    pub(crate) async fn assert_only_these_are_left(&self, bystanders: &[String], point: usize) {
+        let others = doc! { "_id": { "$nin": bystanders } };
+        let left = self.world.holders().find_one(others).await.unwrap();
+        assert_eq!(left, None, "at point {point}");
     }
 
     /// Besides the bystanders, only clean-ups are left that a process with handlers does.

@@ -1,11 +1,10 @@
 //! Who plays when one process is paused between two steps: it, a bystander who cleans up, and a rival for its slot.
 
-use std::time::Duration;
-
 use lease_shared::{AcquireError, Lease, LeaseService, Phase};
 use mongodb::bson::doc;
 use test_mongo::TestMongo;
 
+pub(crate) use crate::support::reached;
 use crate::support::{World, request, token};
 
 /// A point of the protocol: a step of the store, and the side of it.
@@ -135,10 +134,4 @@ pub(crate) fn granted(result: Result<Lease, AcquireError>) -> Option<Lease> {
         Err(AcquireError::Busy(_) | AcquireError::Unavailable(_)) => None,
         Err(other) => panic!("{other:?}"),
     }
-}
-
-/// No test waits longer for a task to come to its gate.
-pub(crate) async fn reached(gate: &lease_shared::Gate, what: impl std::fmt::Debug) {
-    let reached = tokio::time::timeout(Duration::from_secs(30), gate.reached()).await;
-    assert!(reached.is_ok(), "nobody came to {what:?}");
 }

@@ -1,0 +1,179 @@
+//! Whoever looks for something among many leases examines what it finds, and not what is there.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::support::{HOLDERS, World, lease_type, pod_id, request, request_by};
+
+const MANY: usize = 3000;
+
+/// One command on the holders: its name, and the larger of how many keys and how many documents it examined.
+type Examined = (String, i32);
+
+struct Crowd {
+    world: World,
+    template: Document,
+}
+
+impl Crowd {
+    /// Begins with one lease, which lives by its token.
+    async fn new() -> Self {
+        let world = World::new().await;
+        world
+            .define("pdf", "levels: { global: 9 }\nttlSeconds: 600")
+            .await;
+        let lease = world.leases.acquire(request_by("soft", None, "ada")).await;
+        lease.unwrap().into_token();
+        let template = world.all_holders().await.remove(0);
+        Self { world, template }
+    }
+
+    /// Adds copies of the lease, each changed by `change`.
+    async fn add(&self, count: usize, change: impl Fn(usize, &mut Document)) {
+        let copies = (0..count).map(|n| {
+            let mut holder = self.template.clone();
+            holder.insert("_id", format!("{:032x}", fastrand::u128(..)));
+            change(n, &mut holder);
+            holder
+        });
+        self.world.holders().insert_many(copies).await.unwrap();
+    }
+
+    async fn examined<T>(&self, work: impl Future<Output = T>) -> (T, Vec<Examined>) {
+        let database = self.world.mongo.database();
+        let ops = database.collection::<Document>("system.profile");
+        ops.drop().await.unwrap();
+        database.run_command(doc! { "profile": 2 }).await.unwrap();
+        let result = work.await;
+        database.run_command(doc! { "profile": 0 }).await.unwrap();
+        let on_holders = doc! { "ns": format!("{}.{HOLDERS}", database.name()) };
+        let found: Vec<Document> = ops
+            .find(on_holders)
+            .await
+            .unwrap()
+            .try_collect()
+            .await
+            .unwrap();
+        let number = |op: &Document, field| op.get(field).and_then(Bson::as_i32).unwrap_or(0);
+        let examined = found.iter().map(|op| {
+            let command = op.get_document("command").unwrap();
+            let name = command.keys().next().unwrap().clone();
+            (
+                name,
+                number(op, "keysExamined").max(number(op, "docsExamined")),
+            )
+        });
+        (result, examined.collect())
+    }
+}
+
+#[track_caller]
+fn assert_few(examined: &[Examined], commands: &[&str], at_most: i32) {
+    let names: Vec<&str> = examined.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, commands);
+    assert!(
+        examined.iter().all(|(_, count)| *count <= at_most),
+        "{examined:?}"
+    );
+}
+
+fn revoking(holder: &mut Document, due: bool) {
+    // What is not due waits until a day that no test lives to see.
+    let next = if due { 0 } else { i64::from(u32::MAX) * 1000 };
+    let next = DateTime::from_millis(next);
+    let revocation = doc! { "reason": "idle", "at": next, "attempts": 0, "nextTryAt": next };
+    holder.extend(doc! { "state": "REVOKING", "revocation": revocation });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_listed_by_what_they_are_and_their_leases_by_how_many_are_asked_for() {
+    let crowd = Crowd::new().await;
+    crowd
+        .add(MANY, |n, holder| {
+            if n % 4 > 0 {
+                holder.insert("pod", format!("pod-{}", n % 4));
+            }
+        })
+        .await;
+    let leases = &crowd.world.leases;
+    let (pods, examined) = crowd.examined(leases.pods_with_leases()).await;
+    assert_eq!(pods.unwrap().len(), 3);
+    assert_few(&examined, &["distinct"], 8);
+    let pod = pod_id("pod-2");
+    let (held, examined) = crowd.examined(leases.held_by(&pod, 5)).await;
+    assert_eq!(held.unwrap().len(), 5);
+    assert_few(&examined, &["find"], 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_ups_that_are_not_due_are_not_in_the_way_of_one_that_is() {
+    let crowd = Crowd::new().await;
+    crowd.add(MANY, |_, _| {}).await;
+    crowd.add(MANY, |_, holder| revoking(holder, false)).await;
+    crowd.add(2, |_, holder| revoking(holder, true)).await;
+    let cleanups = crowd.world.leases.cleanups();
+    let types = [lease_type("soft")];
+    let (due, examined) = crowd.examined(cleanups.due(&types, 9)).await;
+    assert_eq!(due.unwrap().len(), 2);
+    assert_few(&examined, &["distinct", "find"], 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_times_to_live_than_a_query_has_branches_are_looked_for_in_several() {
+    const TTLS: usize = 150;
+    let crowd = Crowd::new().await;
+    crowd
+        .add(MANY, |n, holder| {
+            holder.insert("ttlSeconds", (700 + n % TTLS) as i64);
+        })
+        .await;
+    let over = [0, 60, 120, TTLS - 1];
+    let long_ago = DateTime::from_millis(0);
+    crowd
+        .add(over.len(), |n, holder| {
+            holder.extend(doc! { "ttlSeconds": (700 + over[n]) as i64, "lastSeenAt": long_ago });
+        })
+        .await;
+    let (swept, examined) = crowd.examined(crowd.world.leases.sweep()).await;
+    assert_eq!((swept.idle, swept.failed), (over.len(), vec![]));
+    // Those that are held are looked for in two queries, then those that were revoked just now in one.
+    assert_few(
+        &examined,
+        &[
+            "distinct",
+            "distinct",
+            "find",
+            "find",
+            "findAndModify",
+            "findAndModify",
+            "findAndModify",
+            "findAndModify",
+            "distinct",
+            "find",
+        ],
+        300,
+    );
+    assert_eq!(crowd.world.leases.sweep().await, Default::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_to_live_that_is_no_number_is_in_nobodys_way() {
+    let world = World::new().await;
+    world
+        .define("pdf", "levels: { global: 9 }\nttlSeconds: 600")
+        .await;
+    for state in ["PENDING", "HELD", "REVOKING"] {
+        let broken = (0..150).map(|n| {
+            doc! { "_id": format!("{state}-{n}"), "state": state, "ttlSeconds": format!("soon-{n}") }
+        });
+        world.holders().insert_many(broken).await.unwrap();
+    }
+    assert_eq!(world.leases.sweep().await, Default::default());
+    let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    world
+        .age(lease.token().unwrap(), Duration::from_secs(601))
+        .await;
+    assert_eq!(world.leases.sweep().await.idle, 1);
+}
