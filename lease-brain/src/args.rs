@@ -73,7 +73,7 @@ impl BrainArgs {
 pub enum InvalidArgs {
     /// What the others would see of this pod.
     #[error("--{0}")]
-    Pod(#[from] InvalidPodSettings),
+    Pod(InvalidPodSettings),
     /// There is no telling at which of its addresses others reach it.
     #[error(
         "--listen {0} is every address of this machine: say with --advertise at which URL the other pods reach this one"
@@ -121,6 +121,12 @@ pub enum InvalidArgs {
     /// The sweep would do nothing but run.
     #[error("--reap-interval \"{}\" must be at least 100ms; 30s is usual", format_duration(*.0))]
     ReapInterval(Duration),
+}
+
+impl From<InvalidPodSettings> for InvalidArgs {
+    fn from(invalid: InvalidPodSettings) -> Self {
+        Self::Pod(invalid)
+    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub struct ChildCommand {
     pub args: Vec<OsString>,
     /// Variables added to the inherited environment.
     pub envs: Vec<(OsString, OsString)>,
+    /// Variables of the inherited environment that are none of the command's business.
+    pub withheld: Vec<OsString>,
     /// A folder to remove when the run is over, also if the calling process is gone by then.
     pub scratch: Option<PathBuf>,
 }

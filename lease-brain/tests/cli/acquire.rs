@@ -187,11 +187,32 @@ async fn definition_without_caps_has_no_token_to_print() {
     let shell = world.lease(&["acquire", "free", "--export-env"]);
     shell.assert(0, "");
     assert!(
-        shell.stdout.starts_with("export LEASE_TOKEN=''\n"),
+        shell.stdout.starts_with("export LEASE_TOKEN='none'\n"),
         "{shell:?}"
     );
+    for verb in ["check", "release"] {
+        world.lease(&[verb, "none"]).assert(0, "");
+        let empty = world.lease(&[verb, ""]);
+        assert!(
+            empty.error(64).starts_with("the token is empty"),
+            "{empty:?}"
+        );
+    }
     // The command line says one or the other.
     bare(&["acquire", "free", "--json", "--export-env"]);
     let both = world.lease(&["acquire", "free", "--json", "--export-env"]);
     assert_eq!((both.code, &*both.stdout), (Some(64), ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquire_that_fails_fails_in_the_shell_that_evaluates_it() {
+    let world = World::with_pdf(60).await;
+    world.acquire(&["pdf"]);
+    let script = "LEASE_TOKEN=old; eval \"$(lease acquire pdf --wait 0s --export-env)\"; echo \"$? ${LEASE_TOKEN-unset}\"";
+    let output = Output::of(&mut world.shell(script));
+    assert_eq!(
+        (output.code, &*output.stdout),
+        (Some(0), "75 unset\n"),
+        "{output:?}"
+    );
 }

@@ -251,8 +251,8 @@ async fn secret_is_needed_and_never_told() {
     assert_eq!(
         refused.error(78),
         format!(
-            "the brain at {} refused: the internal token is wrong: LEASE_INTERNAL_TOKEN or --internal-token-file must be what \
-             that brain was started with",
+            "the brain at {} refused: the internal token is wrong; the token of LEASE_INTERNAL_TOKEN or --internal-token-file goes with \
+             that brain's own",
             brain.endpoint
         )
     );
@@ -275,8 +275,8 @@ async fn secret_is_needed_and_never_told() {
     let mut odd = world.command(&["sweep"]);
     let odd = Output::of(odd.env("LEASE_INTERNAL_TOKEN", "secret\nof-two-lines"));
     assert_eq!(
-        odd.error(78),
-        "no brain can be called: the internal token has characters that no header can carry"
+        odd.error(64),
+        "LEASE_INTERNAL_TOKEN must have letters, digits and punctuation of ASCII only, as from `openssl rand -hex 16`"
     );
     assert_eq!(world.stored().await, (1, 1));
 
@@ -296,7 +296,7 @@ async fn secret_is_needed_and_never_told() {
 async fn brain_that_is_not_there_is_told_apart_from_one_that_does_not_answer() {
     let world = World::with_pdf(600).await;
     let token = world.acquire(&["pdf"]);
-    let none = "no brain is alive: start one (`brain`), or name one with --brain; `lease pods` shows who was there";
+    let none = "no brain is alive: start one (`brain`), or name one with --brain; `lease pods` shows who was there. Some verbs have a --force that needs none";
     // One that takes no calls yet.
     pretend(&world, "b", "http://127.0.0.1:1", "STARTING").await;
     for args in [&["revoke", &token][..], &["sweep"], &["revoke-pod", NO_POD]] {

@@ -245,3 +245,15 @@ async fn request_to_end_reaches_a_stopped_command() {
     assert_eq!(running.end().code, Some(128 + 15));
     assert_eq!(world.stored().await, (0, 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_does_not_get_the_secret_of_operators() {
+    let world = World::with_pdf(60).await;
+    let mut run = world.command(&["run", "pdf", "--", "env"]);
+    run.env("LEASE_INTERNAL_TOKEN", "not-for-everybody")
+        .env("LEASE_INTERNAL_TOKEN_FILE", "/not/for/everybody");
+    let output = Output::of(&mut run);
+    output.assert(0, "");
+    assert!(output.stdout.contains("LEASE_TOKEN="), "{output:?}");
+    assert!(!output.stdout.contains("INTERNAL"), "{output:?}");
+}

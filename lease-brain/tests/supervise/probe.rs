@@ -40,6 +40,7 @@ async fn run() -> ExitCode {
         program: next(),
         args: arguments.collect(),
         envs: vec![("PROBE_GAVE".into(), "this".into())],
+        withheld: Vec::new(),
         scratch: None,
     };
 

@@ -11,8 +11,8 @@ use lease_brain::cluster::PodSettings;
 use lease_brain::handlers::webhook::{self, Webhook, WebhookLimits, WebhookPayload};
 use lease_brain::secrets::Secrets;
 use lease_shared::{
-    AcquireError, HandlerError, Lease, LeaseHandler, LeaseRef, LeaseRequest, LeaseService, PodId,
-    Revocation, SlotReturn, Tenancy, connect,
+    AcquireError, CheckError, HandlerError, Lease, LeaseHandler, LeaseRef, LeaseRequest,
+    LeaseService, PodId, Revocation, SlotReturn, Tenancy, connect,
 };
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -79,8 +79,8 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
         node_name: opts.name.clone(),
         endpoint: format!("http://{}", listener.local_addr()?),
         labels: BTreeMap::new(),
-        heartbeat: Duration::from_millis(300),
-        stale: Duration::from_millis(1500),
+        heartbeat: Duration::from_millis(500),
+        stale: Duration::from_secs(4),
     };
     let webhook = Webhook::new(Secrets::new(None), WebhookLimits::default())?;
     let handled = Arc::new(Mutex::new(Handled::default()));
@@ -103,12 +103,12 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
     let drain = shutdown.drain.clone();
     let lending = async {
         let mut nothing = Vec::new();
-        tokio::select! {
+        let lent = tokio::select! {
             lent = lender.lend() => lent,
             _ = async { tokio::io::stdin().read_to_end(&mut nothing).await } => Ok(()),
-        }?;
+        };
         drain.cancel();
-        anyhow::Ok(())
+        lent
     };
     let (ran, lent) = tokio::join!(brain.run(shutdown), lending);
     lent?;
@@ -134,9 +134,15 @@ impl Lender {
             {
                 held.push(lease);
             }
-            for lease in &held {
-                lease.check().await?;
+            let mut kept = Vec::new();
+            for lease in held {
+                match lease.check().await {
+                    // It was taken for dead, on a machine that is too busy: the bench is another's.
+                    Err(CheckError::Lost(lost)) => eprintln!("pod {}: {lost}", self.opts.name),
+                    Ok(()) | Err(CheckError::Unavailable(_)) => kept.push(lease),
+                }
             }
+            held = kept;
             tokio::time::sleep(CHECKED_EVERY).await;
         }
     }
@@ -155,7 +161,7 @@ impl Lender {
             .build();
         match self.leases.acquire(request).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::Busy(_)) => Ok(None),
+            Err(AcquireError::Busy(_) | AcquireError::Unavailable(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -27,13 +27,25 @@ pub(crate) async fn run() -> Result<()> {
     let binaries = build_binaries()?;
     mongo::run(mongo::Command::Start).await?;
     let uri = mongo::uri().await?;
+    let database = connect(&uri).await?.database(DATABASE);
+    if let Err(error) = PodLiveness::read(&database, None).await {
+        let hint =
+            "where MONGODB_URI names a server, that one is used: unset it, and `up` starts one";
+        return Err(anyhow::Error::from(error).context(hint));
+    }
     let brain = DevBrain::new();
     fs::create_dir_all(&brain.directory).context("create target/dev")?;
     secret(&brain.token_file())?;
     if brain.running().is_none() {
         launch(&brain, &binaries, &uri)?;
     }
-    let endpoint = wait(&brain, &uri).await?;
+    let endpoint = match wait(&brain, &uri).await {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            brain.end().await?;
+            return Err(error);
+        }
+    };
     let env = format!(
         "export MONGODB_URI='{uri}' LEASE_DATABASE={DATABASE}\n\
          export LEASE_INTERNAL_TOKEN_FILE='{}'\n\

@@ -20,6 +20,8 @@ use crate::exit::{INVALID, LOST, UNAVAILABLE, USAGE, coded};
 const MOMENT: Duration = Duration::from_secs(1);
 /// The secret, where a process list does not show it.
 const TOKEN: &str = "LEASE_INTERNAL_TOKEN";
+/// Where the secret, or the path to it, may stand in the environment.
+pub(crate) const SECRET_VARIABLES: [&str; 2] = [TOKEN, "LEASE_INTERNAL_TOKEN_FILE"];
 
 /// Which brain to ask.
 #[derive(Args)]
@@ -102,7 +104,7 @@ async fn living(database: &Database) -> anyhow::Result<Vec<String>> {
     if endpoints.is_empty() {
         return Err(coded(
             UNAVAILABLE,
-            "no brain is alive: start one (`brain`), or name one with --brain; `lease pods` shows who was there",
+            "no brain is alive: start one (`brain`), or name one with --brain; `lease pods` shows who was there. Some verbs have a --force that needs none",
         ));
     }
     Ok(endpoints)
@@ -167,7 +169,7 @@ impl Asked<'_> {
             CallError::Refused { problem, .. } => match problem.code.as_str() {
                 Problem::FORBIDDEN => (
                     INVALID,
-                    ": LEASE_INTERNAL_TOKEN or --internal-token-file must be what that brain was started with",
+                    "; the token of LEASE_INTERNAL_TOKEN or --internal-token-file goes with that brain's own",
                 ),
                 Problem::UNKNOWN_TOKEN => (LOST, ""),
                 Problem::UNKNOWN_POD => (INVALID, ": `lease pods` shows them"),

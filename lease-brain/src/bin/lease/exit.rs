@@ -53,7 +53,12 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         .unwrap_or_default();
     let line = format!("{error:#}").replace(['\n', '\r'], " ");
     eprintln!("lease: {word}{}", printable(&line));
-    ExitCode::from(error.chain().find_map(code).unwrap_or(1))
+    ExitCode::from(code_of(error))
+}
+
+/// What an error is to the shell.
+pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(code).unwrap_or(1)
 }
 
 type Cause<'a> = &'a (dyn std::error::Error + 'static);

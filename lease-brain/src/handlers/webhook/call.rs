@@ -45,9 +45,6 @@ pub enum WebhookError {
         host: String,
         /// What went wrong, in short.
         problem: String,
-        /// The client's error, without the URL.
-        #[source]
-        source: reqwest::Error,
     },
 }
 
@@ -90,7 +87,6 @@ impl Webhook {
             Err(error) => Err(WebhookError::Unanswered {
                 host,
                 problem: self.problem(&error),
-                source: error.without_url(),
             }),
         }
     }

@@ -48,5 +48,8 @@ fn guardian_command(command: &ChildCommand, socket: &Path) -> io::Result<Command
         .envs(command.envs.iter().map(|(name, value)| (name, value)))
         // Signals to the wrapper's group, such as Ctrl-C or `kill -9 -…`, shall miss the guardian.
         .process_group(0);
+    for withheld in &command.withheld {
+        guardian.env_remove(withheld);
+    }
     Ok(guardian)
 }

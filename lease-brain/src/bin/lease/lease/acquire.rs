@@ -10,13 +10,16 @@ use lease_brain::handlers::webhook::{self, WebhookPayload};
 use lease_shared::{Lease, LeaseName, LeaseRef, LeaseRequest, LeaseService, LeaseType};
 use serde::Serialize;
 
+use super::check::NO_TOKEN;
 use super::progress::Progress;
 use super::signals::Signals;
 use crate::connection::{Connection, Holder};
-use crate::exit::{INVALID, coded};
+use crate::exit::{INVALID, code_of, coded};
 use crate::output;
 
 /// Acquire a lease and print its token.
+///
+/// With --export-env, a failure is code as well: it unsets the variables and gives the exit code, so that `eval` fails too.
 ///
 /// The lease is held until `lease release TOKEN`, or until it is not checked for its time to live.
 #[derive(Args)]
@@ -135,11 +138,27 @@ pub(crate) async fn run(
             "standard output is closed, so nobody would learn the token; nothing was acquired"
         );
     }
-    let leases = connection.leases().await?;
-    let lease = opts
-        .ask
-        .acquire(&leases, &mut Signals::new()?, None)
-        .await?;
+    let acquired = async {
+        let leases = connection.leases().await?;
+        let lease = opts
+            .ask
+            .acquire(&leases, &mut Signals::new()?, None)
+            .await?;
+        anyhow::Ok((leases, lease))
+    };
+    let (leases, lease) = match acquired.await {
+        Ok(acquired) => acquired,
+        Err(error) => {
+            if opts.export_env {
+                // For `eval`, which else would succeed, and leave what was set before.
+                let code = code_of(&error);
+                output::line(&format!(
+                    "unset LEASE_TOKEN LEASE_RESOURCE LEASE_TTL_SECONDS; (exit {code})"
+                ))?;
+            }
+            return Err(error);
+        }
+    };
     let shown = Acquired {
         token: lease.token().map(|token| token.as_str()),
         resource: lease.resource().map(|resource| resource.as_str()),
@@ -169,7 +188,7 @@ fn exports(shown: &Acquired<'_>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     format!(
         "export LEASE_TOKEN={}\nexport LEASE_RESOURCE={}\nexport LEASE_TTL_SECONDS={}",
-        quoted(shown.token.unwrap_or_default()),
+        quoted(shown.token.unwrap_or(NO_TOKEN)),
         quoted(shown.resource.unwrap_or_default()),
         shown.ttl_seconds.unwrap_or_default(),
     )

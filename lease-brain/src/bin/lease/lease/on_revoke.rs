@@ -20,7 +20,7 @@ pub(crate) struct OnRevoke {
     /// A running brain calls it, until the answer is 2xx, 404 or 410, and only then is the slot given to another; where
     /// no brain runs, the slot stays taken. It is not called when the command ends by itself. It may be called more than
     /// once; `Idempotency-Key` is then the same. `X-Lease-Reason` (idle, pod or revoke) and `X-Lease-Holder` say why and
-    /// for whom. Operators see the URL and the body.
+    /// for whom. The URL and the body stand in the store, so no secret belongs there.
     #[arg(long, value_name = "URL")]
     on_revoke: Option<String>,
     /// The method: POST, PUT, DELETE, PATCH or GET; POST if not said.

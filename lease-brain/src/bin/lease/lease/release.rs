@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use lease_shared::{LeaseToken, Release};
+use lease_shared::Release;
 use serde_json::json;
 
+use super::check::token;
 use crate::connection::{Connection, asked};
 use crate::output;
 
@@ -13,7 +14,7 @@ use crate::output;
 #[derive(Args)]
 #[command(after_help = "Example:\n  lease release \"$LEASE_TOKEN\"")]
 pub(crate) struct Opts {
-    /// The token that `lease acquire` printed; empty where nothing is limited, and so there is nothing to do.
+    /// The token that `lease acquire` printed; `none` where nothing is limited, and so there is nothing to do.
     token: String,
 }
 
@@ -22,11 +23,9 @@ pub(crate) async fn run(
     connection: Connection,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    if opts.token.is_empty() {
-        // What `acquire --export-env` gives where nothing is limited.
+    let Some(token) = token(opts.token)? else {
         return Ok(ExitCode::SUCCESS);
-    }
-    let token = LeaseToken::new(opts.token)?;
+    };
     let leases = connection.leases_by_token().await?;
     let release = asked(leases.release_token(&token).await)?;
     leases.close().await;

@@ -12,6 +12,7 @@ use super::acquire::Ask;
 use super::on_revoke::{NEVER_CALLED, OnRevoke};
 use super::signals::Signals;
 use super::state_file::{Standing, StateFile};
+use crate::brain;
 use crate::connection::Connection;
 use crate::exit::{INVALID, LOST, coded};
 
@@ -203,6 +204,8 @@ fn command(lease: &Lease, opts: &Opts, state: &StateFile) -> ChildCommand {
             ),
             ("LEASE_STATE_FILE".into(), state.path().into()),
         ],
+        // With that it could revoke anybody.
+        withheld: brain::SECRET_VARIABLES.map(OsString::from).into(),
         scratch: state.path().parent().map(Into::into),
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn run(
         return Ok(ExitCode::SUCCESS);
     }
     if leases.is_empty() {
-        eprintln!("no clean-ups match: nothing is left to do");
+        eprintln!("no clean-ups match");
         return Ok(ExitCode::SUCCESS);
     }
     let header = [
