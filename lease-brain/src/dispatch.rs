@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{PodError, PodLiveness, PodRegistry};
+use crate::cluster::{PodLiveness, PodRegistry};
 use crate::handlers::HandlerRegistry;
 use crate::in_full::in_full;
 use crate::supervise::BootInstant;
@@ -67,6 +67,7 @@ impl RevocationListener for Arrivals {
         let _ = self.queue.try_send(Due {
             token: revocation.token,
             lease_type: revocation.lease_type,
+            tenant: revocation.tenancy.tenant().to_owned(),
         });
     }
 }
@@ -205,12 +206,14 @@ impl Dispatcher {
     ) -> Result<&'static str, NotDone> {
         let revocation = cleanup.revocation.clone();
         let liveness = match &revocation.pod {
-            Some(pod) if *pod != self.pod => Some(self.liveness().await.map_err(|error| {
-                NotDone::here(format!(
-                    "whether pod {pod} lives is not known: {}",
-                    in_full(&error)
-                ))
-            })?),
+            Some(pod) if *pod != self.pod => {
+                Some(self.registry.liveness_of(pod).await.map_err(|error| {
+                    NotDone::here(format!(
+                        "whether pod {pod} lives is not known: {}",
+                        in_full(&error)
+                    ))
+                })?)
+            }
             _ => None,
         };
         let whose = self.whose(&revocation, liveness.as_ref())?;
@@ -267,10 +270,6 @@ impl Dispatcher {
         }
     }
 
-    async fn liveness(&self) -> Result<PodLiveness, PodError> {
-        self.registry.liveness().await
-    }
-
     /// A pod that is silent and not known to be dead is asked: after an outage of the store it may well be there.
     fn whose<'a>(
         &self,
@@ -301,6 +300,7 @@ impl Dispatcher {
         let due = Due {
             token: revocation.token.clone(),
             lease_type: revocation.lease_type.clone(),
+            tenant: revocation.tenancy.tenant().to_owned(),
         };
         let mut tried = false;
         let mut pause = Duration::from_secs(1);

@@ -105,7 +105,7 @@ impl Sweeper {
             failed: swept.failed,
             ..SweepReply::default()
         };
-        if let Err(problem) = self.reap_dead_pods(!thorough, &mut report).await {
+        if let Err(problem) = self.reap_dead_pods(&mut report).await {
             report.failed.push(problem);
         }
         let due = self
@@ -130,7 +130,7 @@ impl Sweeper {
     }
 
     /// Revokes what dead pods hold, and hastens the clean-ups that waited for them.
-    async fn reap_dead_pods(&self, periodic: bool, report: &mut SweepReply) -> Result<(), String> {
+    async fn reap_dead_pods(&self, report: &mut SweepReply) -> Result<(), String> {
         let holding = self
             .leases
             .pods_with_leases()
@@ -143,13 +143,7 @@ impl Sweeper {
             .map_err(|error| in_full(&error))?;
         let liveness = self.liveness().await?;
         // Judged in every round, whether anything is held or not: it is about who was there before.
-        if let Some(held_back) = self
-            .state
-            .guard
-            .lock()
-            .await
-            .judge(roll(&liveness), periodic)
-        {
+        if let Some(held_back) = self.state.guard.lock().await.judge(roll(&liveness)) {
             let why = format!(
                 "{} of {} pods look dead at once, which is more likely the store's or the network's trouble: their leases \
                  are left alone (round {} of at most 3)",
@@ -183,7 +177,9 @@ impl Sweeper {
                 .held_by(pod, BATCH)
                 .await
                 .map_err(|error| in_full(&error))?;
-            if listed.is_empty() || !self.liveness().await?.is_dead(pod) {
+            let looked = self.registry.liveness_of(pod).await;
+            let looked = looked.map_err(|error| in_full(&error))?;
+            if listed.is_empty() || !looked.is_dead(pod) {
                 return Ok(());
             }
             let revoked = futures_util::stream::iter(listed)

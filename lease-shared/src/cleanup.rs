@@ -95,11 +95,7 @@ impl Cleanups {
         let mut due = Vec::new();
         // One by one: asking which types are in revocation at all reads everything that is.
         for lease_type in types {
-            let tokens = self.store.due(lease_type, limit, deadline()).await?;
-            due.extend(tokens.into_iter().map(|token| Due {
-                token,
-                lease_type: lease_type.clone(),
-            }));
+            due.extend(self.store.due(lease_type, limit, deadline()).await?);
         }
         Ok(due)
     }

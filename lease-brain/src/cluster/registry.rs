@@ -149,7 +149,18 @@ impl PodRegistry {
     /// # Errors
     /// A store that does not answer.
     pub async fn liveness(&self) -> Result<PodLiveness, PodError> {
-        let rows = self.rows.all().await?;
+        Ok(self.judge(self.rows.all().await?))
+    }
+
+    /// The same about one pod alone, for what is asked often: there may be thousands of rows.
+    ///
+    /// # Errors
+    /// A store that does not answer.
+    pub async fn liveness_of(&self, pod: &PodId) -> Result<PodLiveness, PodError> {
+        Ok(self.judge(self.rows.of(&[pod, &self.pod]).await?))
+    }
+
+    fn judge(&self, rows: Vec<Result<PodRow, String>>) -> PodLiveness {
         // If this pod looks silent itself, the store was away, or its clock was put forward.
         let own = |row: &&PodRow| row.pod == self.pod;
         let looks_silent = rows
@@ -161,13 +172,13 @@ impl PodRegistry {
         // Afterwards: the rows may have been read at the end of an outage that this pod has not noticed yet.
         let patience = Patience::of(&self.settings);
         let last = self.state().last;
-        Ok(liveness.seen_by(Witness {
+        liveness.seen_by(Witness {
             in_touch_for: match looks_silent {
                 true => Duration::ZERO,
                 false => last.in_touch_for(BootInstant::now(), patience.out_of_touch),
             },
             promise: self.settings.stale,
-        }))
+        })
     }
 
     async fn advance(&self, to: PodStatus) -> Result<(), PodError> {

@@ -166,6 +166,15 @@ impl PodRows {
         self.read("read the pods", doc! {}).await
     }
 
+    pub(super) async fn of(
+        &self,
+        pods: &[&PodId],
+    ) -> Result<Vec<Result<PodRow, String>>, PodError> {
+        let ids: Vec<&str> = pods.iter().map(|pod| pod.as_str()).collect();
+        self.read("read some pods", doc! { "_id": { "$in": ids } })
+            .await
+    }
+
     async fn read(
         &self,
         step: &'static str,
@@ -218,8 +227,14 @@ impl OwnRow<'_> {
             "endpoint": literal(&self.settings.endpoint),
             "status": { "$arrayElemAt": [order(), further] },
             "bootedAt": { "$ifNull": ["$bootedAt", booted_at] },
-            "lastHeartbeatAt": { "$cond": [stopped, "$lastHeartbeatAt", "$$NOW"] },
-            "silentMillis": { "$cond": [{ "$eq": [{ "$type": "$lastHeartbeatAt" }, "date"] }, silent, 0_i64] },
+            "lastHeartbeatAt": { "$cond": [&stopped, "$lastHeartbeatAt", "$$NOW"] },
+            "silentMillis": { "$switch": {
+                "branches": [
+                    { "case": stopped, "then": { "$ifNull": ["$silentMillis", 0_i64] } },
+                    { "case": { "$eq": [{ "$type": "$lastHeartbeatAt" }, "date"] }, "then": silent },
+                ],
+                "default": 0_i64,
+            } },
             "staleMillis": { "$literal": millis(self.settings.stale) },
             "writtenAt": { "$cond": [anew, "$$NOW", "$writtenAt"] },
             "version": env!("CARGO_PKG_VERSION"),

@@ -21,9 +21,8 @@ pub(crate) async fn readyz(served: Served) -> Result<&'static str, Refusal> {
     if served.stopping.is_cancelled() {
         return Err(Refusal::draining());
     }
-    PodLiveness::read(&served.database, Some(served.registry.pod()))
-        .await
-        .map_err(|error| Refusal::unavailable(&error))?;
+    let looked = served.registry.liveness_of(served.registry.pod()).await;
+    looked.map_err(|error| Refusal::unavailable(&error))?;
     Ok("ready\n")
 }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How many connections there may be; more wait to be accepted.
 const CONNECTIONS: usize = 1024;
-/// How long a caller may take over its headers, or between two requests.
+/// How long a caller may take over its headers.
 const HEADERS: Duration = Duration::from_secs(15);
 /// How long after a connection that could not be accepted, as where descriptors run out.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -45,6 +45,8 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, closed: Cancellati
             };
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
+                // Who holds connections without asking anything would hold the places of others.
+                .keep_alive(false)
                 .header_read_timeout(HEADERS)
                 .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
             let connection = graceful.watch(connection);

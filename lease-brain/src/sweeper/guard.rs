@@ -33,9 +33,8 @@ pub(crate) struct HeldBack {
 }
 
 impl Guard {
-    /// Judges one round. Nothing: the dead are to be believed dead. A round that an operator asks for is judged by what the
-    /// periodic ones remember, and uses none of their patience up.
-    pub(crate) fn judge(&mut self, roll: Roll, periodic: bool) -> Option<HeldBack> {
+    /// Judges one round, one that an operator asked for as well. Nothing: the dead are to be believed dead.
+    pub(crate) fn judge(&mut self, roll: Roll) -> Option<HeldBack> {
         let counted: BTreeSet<_> = self.alive_before.difference(&roll.stopped).collect();
         let missing = counted
             .iter()
@@ -43,7 +42,7 @@ impl Guard {
             .count();
         let of = counted.len();
         if of >= PODS && missing * 2 > of && self.waited < ROUNDS {
-            self.waited += u32::from(periodic);
+            self.waited += 1;
             // Those who were alive before the trouble are still the measure.
             return Some(HeldBack {
                 missing,
@@ -51,10 +50,8 @@ impl Guard {
                 round: self.waited,
             });
         }
-        if periodic {
-            self.waited = 0;
-            self.alive_before = roll.alive;
-        }
+        self.waited = 0;
+        self.alive_before = roll.alive;
         None
     }
 }
@@ -76,11 +73,7 @@ mod tests {
                 alive: names(alive),
                 stopped: names(stopped),
             };
-            assert_eq!(
-                guard.judge(roll, true).is_some(),
-                *held_back,
-                "round {round}"
-            );
+            assert_eq!(guard.judge(roll).is_some(), *held_back, "round {round}");
         }
     }
 
@@ -94,23 +87,6 @@ mod tests {
             ("a", "", false),
             ("a", "", false),
         ]);
-    }
-
-    #[test]
-    fn rounds_that_operators_ask_for_use_no_patience_up() {
-        let roll = |alive| Roll {
-            alive: names(alive),
-            stopped: BTreeSet::new(),
-        };
-        let mut guard = Guard::default();
-        assert!(guard.judge(roll("a b c"), true).is_none());
-        for _ in 0..5 {
-            assert!(guard.judge(roll("a"), false).is_some());
-        }
-        for _ in 0..3 {
-            assert!(guard.judge(roll("a"), true).is_some());
-        }
-        assert!(guard.judge(roll("a"), true).is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
-use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn};
+use super::documents::{HOLDERS, HolderDoc, HolderState, SlotReturn, is_token};
 use super::holders::{Decision, readable};
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, Read};
@@ -28,6 +28,8 @@ pub struct Due {
     pub token: LeaseToken,
     /// Which handler it needs.
     pub lease_type: LeaseType,
+    /// Whose it was.
+    pub tenant: String,
 }
 
 /// A claimed document: to be read as a holder, or broken.
@@ -55,21 +57,25 @@ impl LeaseStore {
         lease_type: &LeaseType,
         limit: i64,
         deadline: Instant,
-    ) -> Result<Vec<LeaseToken>, StoreError> {
-        // One whose key is no token can be claimed by nobody, and must not take the place of one that can.
-        let is_token = doc! { "$regex": "^[0-9a-f]{32}$" };
-        let filter = due(doc! { "type": lease_type.as_str(), "_id": is_token });
+    ) -> Result<Vec<Due>, StoreError> {
+        let filter = due(doc! { "type": lease_type.as_str(), "_id": is_token() });
         let found = self
             .step("find due clean-ups", deadline, async {
                 let holders = self.holders(&Read::Latest);
-                let find = holders.find(filter).projection(doc! { "_id": 1 });
+                let find = holders.find(filter).projection(doc! { "tenantId": 1 });
                 let find = find.sort(doc! { "revocation.nextTryAt": 1 }).limit(limit);
                 Read::Latest.find(find).await
             })
             .await?;
         Ok(found
             .iter()
-            .filter_map(|holder| LeaseToken::new(holder.get_str("_id").ok()?).ok())
+            .filter_map(|holder| {
+                Some(Due {
+                    token: LeaseToken::new(holder.get_str("_id").ok()?).ok()?,
+                    lease_type: lease_type.clone(),
+                    tenant: holder.get_str("tenantId").unwrap_or_default().to_owned(),
+                })
+            })
             .collect())
     }
 

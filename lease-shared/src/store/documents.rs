@@ -154,6 +154,11 @@ pub(crate) fn ttl_millis() -> Document {
     doc! { "$multiply": [1000, { "$max": [0, at_most] }] }
 }
 
+/// A key that is a token. One that is none can be taken by nobody, and must not stand in a list in the place of one that can.
+pub(crate) fn is_token() -> Document {
+    doc! { "$regex": "^[0-9a-f]{32}$" }
+}
+
 /// After this long, or its time to live if that is shorter, an acquire that has not finished never will.
 pub(crate) const STALE_PENDING_MILLIS: i64 = 30_000;
 

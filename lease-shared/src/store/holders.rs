@@ -10,7 +10,8 @@ use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
 use tokio::time::Instant;
 
 use super::documents::{
-    Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl, texts, ttl_millis,
+    Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl, is_token, texts,
+    ttl_millis,
 };
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
@@ -335,7 +336,11 @@ impl LeaseStore {
             .step("list times to live", deadline, async {
                 Ok(self
                     .holders(&Read::Latest)
-                    .distinct("ttlSeconds", doc! { "state": state })
+                    // Numbers alone: what else stands there could be as large as a document may be.
+                    .distinct(
+                        "ttlSeconds",
+                        doc! { "state": state, "ttlSeconds": { "$gte": f64::NEG_INFINITY } },
+                    )
                     .max_time(MAX_TIME)
                     .await?)
             })
@@ -350,6 +355,7 @@ impl LeaseStore {
             let Some(mut filter) = expired_by_ttl(state, ttls) else {
                 continue;
             };
+            filter.insert("_id", is_token());
             if state == HolderState::Revoking {
                 filter.insert("type", LeaseType::command().as_str());
             }

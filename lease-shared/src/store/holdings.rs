@@ -4,7 +4,7 @@ use mongodb::bson::{Document, doc};
 use tokio::time::Instant;
 
 use super::cleanups::unclaimed;
-use super::documents::{HOLDERS, HolderDoc, HolderState};
+use super::documents::{HOLDERS, HolderDoc, HolderState, is_token};
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
 use crate::name::{LeaseToken, PodId};
@@ -44,7 +44,7 @@ impl LeaseStore {
         limit: i64,
         deadline: Instant,
     ) -> Result<Vec<Holding>, StoreError> {
-        let filter = doc! { "state": HolderState::Held, "pod": pod.as_str() };
+        let filter = doc! { "state": HolderState::Held, "pod": pod.as_str(), "_id": is_token() };
         let found = self
             .step("list leases of a pod", deadline, async {
                 let holders = self.holders(&Read::Latest);

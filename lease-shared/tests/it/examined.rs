@@ -181,3 +181,30 @@ async fn a_time_to_live_that_is_no_number_is_in_nobodys_way() {
         .await;
     assert_eq!(world.leases.sweep().await.idle, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_no_tokens_are_in_nobodys_way() {
+    let crowd = Crowd::new().await;
+    let long_ago = DateTime::from_millis(0);
+    for state in ["PENDING", "HELD"] {
+        let odd = |n: usize, holder: &mut Document| {
+            holder.insert("_id", format!("{state} {n}"));
+            holder.extend(doc! { "state": state, "lastSeenAt": long_ago, "pod": "pod-1" });
+        };
+        crowd.add(300, odd).await;
+        crowd
+            .add(1, |_, holder| {
+                holder.extend(doc! { "state": state, "lastSeenAt": long_ago });
+            })
+            .await;
+    }
+    crowd
+        .add(1, |_, holder| {
+            holder.insert("pod", "pod-1");
+        })
+        .await;
+    let leases = &crowd.world.leases;
+    assert_eq!(leases.held_by(&pod_id("pod-1"), 9).await.unwrap().len(), 1);
+    let swept = leases.sweep().await;
+    assert_eq!((swept.stale, swept.idle), (1, 1), "{swept:?}");
+}
