@@ -8,7 +8,7 @@ use test_mongo::eventually;
 use crate::asking::{get, metric};
 use crate::fleet::{Answer, Fleet, Plug, PodOptions, token};
 
-const EXPIRED: usize = 3_000;
+const EXPIRED: usize = 20_000;
 /// Of these, so many have something to be called at their end.
 const CALLS: usize = 60;
 /// How many hold one resource.
@@ -97,7 +97,7 @@ async fn thousands_of_expired_leases_are_taken_while_others_still_acquire() {
         if left < 2 {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(170), "{left} left");
+        assert!(began.elapsed() < Duration::from_secs(400), "{left} left");
     }
     eventually("all slots are back", Duration::from_secs(20), async || {
         Ok(left().await? == 0 && fleet.booked().await == 0)
