@@ -101,7 +101,7 @@ pub enum BrainError {
     /// The store refuses what a pod needs: a right is missing, or an index cannot be made.
     #[error("the lease store cannot be used")]
     Store(#[source] StoreError),
-    /// It could not become a pod, or could not stay one.
+    /// It could not become a pod.
     #[error("this process cannot be a pod")]
     Pod(#[source] PodError),
     /// A task that should run for ever has ended.
@@ -204,13 +204,13 @@ impl Brain {
     /// Runs until `shutdown` says so, or something that should not end does.
     ///
     /// On a drain: nothing is acquired any more, the pod is STOPPING, clean-ups that run are finished, the consumers of this
-    /// process give their leases back, and the pod is STOPPED, all within the drain's time. What is left then, other pods
-    /// go on with. While leases are still held here it is not called STOPPED, for what runs under them ends with the
+    /// process give their leases back, and the pod is STOPPED: within the drain's time, and two seconds more for the last
+    /// word if the store is slow. What is left then, other pods go on with. While leases are still held here it is not called STOPPED, for what runs under them ends with the
     /// process; they come back when the pod is found dead.
     ///
     /// # Errors
-    /// [`BrainError::Pod`] if another process took this pod's place, [`BrainError::Ended`] for everything else. The process
-    /// should end, and be started again.
+    /// [`BrainError::Ended`] names the task that ended and says why: the heartbeat, for example, if another process took
+    /// this pod's place. The process should end, and be started again.
     pub async fn run(mut self, shutdown: Shutdown) -> Result<(), BrainError> {
         tokio::select! {
             biased;

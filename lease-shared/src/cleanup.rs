@@ -17,7 +17,7 @@ use crate::store::cleanups::{CLAIM, FailedTry, TRIES, WHEN_FAILED};
 use crate::store::documents::{HolderState, millis_between};
 use crate::store::{LeaseStore, StoreError, deadline, until_known};
 
-/// The longest pause before that; the first is a second.
+/// The longest pause between two tries before a clean-up is marked as failed; the shortest is a second.
 const LONGEST: Duration = Duration::from_secs(600);
 /// How much of an error is kept.
 const ERROR_LENGTH: usize = 500;

@@ -26,8 +26,8 @@ impl BrainBuilder {
     /// acknowledged.
     ///
     /// # Errors
-    /// What waiting does not mend: a right that is missing, documents that cannot be read, a node name that another pod
-    /// has. While the store is away it waits, and `/readyz` says so.
+    /// What waiting does not mend: a right that is missing, a node name that another pod has. A definition that is broken
+    /// shows at the first acquire under it. While the store is away it waits, and `/readyz` says so.
     ///
     /// # Cancellation
     /// Harmless. A pod that was just registered is found dead.
