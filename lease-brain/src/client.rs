@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use lease_shared::in_full;
 use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
@@ -11,7 +12,6 @@ use serde::de::DeserializeOwned;
 use crate::api::{
     INTERNAL_TOKEN, JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply,
 };
-use crate::in_full::in_full;
 
 /// How long until there is a connection.
 const CONNECT: Duration = Duration::from_secs(5);

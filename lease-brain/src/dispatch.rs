@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lease_shared::{
-    Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn,
+    Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn, in_full,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{PodLiveness, PodRegistry};
 use crate::handlers::HandlerRegistry;
-use crate::in_full::in_full;
 use crate::supervise::BootInstant;
 use peer::Asked;
 pub(crate) use peer::{AFTERWARDS, Peers};

@@ -5,13 +5,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt, StreamExt};
-use lease_shared::{Decision, Holding, LeaseService, Revoked, SlotAfter};
+use lease_shared::{Decision, Holding, LeaseService, Revoked, SlotAfter, in_full};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::api::JobProgress;
-use crate::in_full::in_full;
 use crate::sweeper::Sweeper;
 
 /// How many jobs are remembered.

@@ -8,7 +8,6 @@ pub mod cluster;
 mod dispatch;
 pub mod handlers;
 mod http;
-mod in_full;
 mod jobs;
 pub mod metrics;
 pub mod secrets;

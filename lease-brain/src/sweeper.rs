@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lease_shared::{LeaseService, PodId, ReconcileReport};
+use lease_shared::{LeaseService, PodId, ReconcileReport, in_full};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::SweepReply;
 use crate::cluster::{PodLiveness, PodRegistry, PodStatus};
-use crate::in_full::in_full;
 use crate::metrics;
 use guard::{Guard, Roll};
 

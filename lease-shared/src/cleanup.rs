@@ -8,8 +8,8 @@ use std::time::Duration;
 use mongodb::Database;
 use uuid::Uuid;
 
+use crate::error::in_full;
 use crate::name::{LeaseToken, LeaseType, PodId};
-use crate::reaper::chain;
 use crate::revocation::Revocation;
 use crate::service::wait::Lines;
 pub use crate::store::cleanups::Due;
@@ -133,7 +133,7 @@ impl Cleanups {
                     Err(problem) => problem,
                 }
             }
-            Err(error) => chain(&error),
+            Err(error) => in_full(&error),
         };
         tracing::error!(lease.token = %token, problem, "a revoked holder cannot be read; its clean-up waits for an operator");
         let parked = FailedTry {

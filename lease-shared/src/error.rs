@@ -12,6 +12,13 @@ use crate::revocation::RevocationReason;
 use crate::scope::{Scope, Tenancy};
 use crate::store::StoreError;
 
+/// An error and its causes in one line, for logs and for what is stored.
+pub fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}
+
 /// Why an acquire gave no lease. Nothing is held and nothing stays booked.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquireError {

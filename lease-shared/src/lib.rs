@@ -21,7 +21,8 @@ mod view;
 
 pub use cleanup::{Cleanup, Cleanups, Due, NextTry};
 pub use error::{
-    AcquireError, Busy, CheckError, HolderIdentity, InvalidRequest, Lost, OldestHolder, Unavailable,
+    AcquireError, Busy, CheckError, HolderIdentity, InvalidRequest, Lost, OldestHolder,
+    Unavailable, in_full,
 };
 pub use handler::{HandlerError, LeaseHandler};
 pub use lease::{Lease, Release};

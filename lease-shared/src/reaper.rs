@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
+use crate::error::in_full;
 use crate::metrics;
 use crate::name::{LeaseToken, LeaseType, PodId};
 use crate::revocation::{
@@ -106,7 +107,7 @@ impl Reaper {
             let listed = match self.store.expired(state, BATCH, deadline()).await {
                 Ok(listed) => listed,
                 Err(error) => {
-                    report.failed.push(chain(&error));
+                    report.failed.push(in_full(&error));
                     return;
                 }
             };
@@ -120,7 +121,7 @@ impl Reaper {
                 match outcome {
                     Ok(Taken::No) => {}
                     Ok(Taken::SlotsKept | Taken::SlotsBack) => progress += 1,
-                    Err(error) => report.failed.push(chain(&error)),
+                    Err(error) => report.failed.push(in_full(&error)),
                 }
             }
             match state {
@@ -242,7 +243,7 @@ impl Reaper {
                 Ok(Taken::No | Taken::SlotsKept) => Ok(Revoked::Now(slot)),
                 // It is revoked for certain; that its slot is free already is not.
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), lease.token = %token, "the slot of a revoked lease comes back with the next reconcile");
+                    tracing::warn!(error = in_full(&error), lease.token = %token, "the slot of a revoked lease comes back with the next reconcile");
                     Ok(Revoked::Now(slot))
                 }
             };
@@ -369,7 +370,7 @@ impl Reaper {
                 Ok(Taken::SlotsBack) => freed += 1,
                 Ok(Taken::No | Taken::SlotsKept) => {}
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "could not reap an idle lease");
+                    tracing::warn!(error = in_full(&error), "could not reap an idle lease");
                 }
             }
         }
@@ -404,16 +405,4 @@ impl Reaper {
                 .and_then(|millis| Some(Duration::from_millis(u64::try_from(millis).ok()?))),
         })
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

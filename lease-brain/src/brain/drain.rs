@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use lease_shared::in_full;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Brain;
 use crate::cluster::PodError;
-use crate::in_full::in_full;
 
 /// How long a drain that has no time left may take to say that it is over.
 const LAST_WORD: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_shared::{LeaseService, StoreError};
+use lease_shared::{LeaseService, StoreError, in_full};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -12,7 +12,6 @@ use super::{Brain, BrainBuilder, BrainError, Site, Tasks, Working};
 use crate::cluster::{PodError, PodRegistry};
 use crate::dispatch::{Arrivals, Dispatcher, Peers, Runner, arrivals};
 use crate::http::{self, InternalSecret, Served};
-use crate::in_full::in_full;
 use crate::jobs::Jobs;
 use crate::sweeper::Sweeper;
 

@@ -130,11 +130,3 @@ fn in_one_line(error: &Error) -> String {
         kind => kind.to_string(),
     }
 }
-
-/// The error with its causes, for a line in the log.
-pub(super) fn chain(error: &PodError) -> String {
-    match error {
-        PodError::Store { cause, .. } => format!("{error}: {cause}"),
-        error => error.to_string(),
-    }
-}

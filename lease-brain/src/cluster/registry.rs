@@ -1,7 +1,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lease_shared::PodId;
+use lease_shared::{PodId, in_full};
 use mongodb::Database;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::beat::{LastBeat, Late, Patience};
 use super::claim::{Claim, Verdict};
-use super::error::{Claimant, PodError, PodStoreError, chain};
+use super::error::{Claimant, PodError, PodStoreError};
 use super::liveness::{PodLiveness, Witness};
 use super::row::{PodRow, PodStatus};
 use super::rows::{OwnRow, PodRows, Written};
@@ -105,7 +105,7 @@ impl PodRegistry {
                 Ok(()) => self.settings.heartbeat,
                 Err(error @ PodError::NodeNameTaken(_)) => return Err(error),
                 Err(error) => {
-                    let error = chain(&error);
+                    let error = in_full(&error);
                     tracing::warn!(pod.id = %self.pod, error, "heartbeat failed, trying again");
                     self.settings.heartbeat / 4
                 }

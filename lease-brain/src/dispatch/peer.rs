@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use lease_shared::{Cleanup, Cleanups, PodId};
+use lease_shared::{Cleanup, Cleanups, PodId, in_full};
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::{INTERNAL_TOKEN, POD, Problem, RevokedCall};
-use crate::in_full::in_full;
 use crate::supervise::BootInstant;
 
 /// How long the other pod has: its handler's time and some more.

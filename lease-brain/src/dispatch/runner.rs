@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use lease_shared::{LeaseToken, LeaseType, Revocation};
+use lease_shared::{LeaseToken, LeaseType, Revocation, in_full};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::places::{ALONE, PLACES};
 use crate::handlers::HandlerRegistry;
-use crate::in_full::in_full;
 use crate::metrics;
 use crate::supervise::BootInstant;
 

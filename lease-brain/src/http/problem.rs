@@ -7,11 +7,10 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lease_shared::StoreError;
+use lease_shared::{StoreError, in_full};
 use serde::de::DeserializeOwned;
 
 use crate::api::Problem;
-use crate::in_full::in_full;
 
 /// How long a caller may take over its body.
 const BODY: Duration = Duration::from_secs(10);
