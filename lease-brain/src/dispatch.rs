@@ -20,13 +20,13 @@ use futures_util::FutureExt;
 use lease_shared::{
     Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn, in_full,
 };
+use supervise::BootInstant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{PodLiveness, PodRegistry};
 use crate::handlers::HandlerRegistry;
-use crate::supervise::BootInstant;
 use peer::Asked;
 pub(crate) use peer::{AFTERWARDS, Peers};
 use places::{Places, WAITING};

@@ -11,7 +11,6 @@ mod http;
 mod jobs;
 pub mod metrics;
 pub mod secrets;
-pub mod supervise;
 mod sweeper;
 pub mod telemetry;
 mod tls;

@@ -36,6 +36,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: the guardian of a helper behind pipes is this binary again, and is to stay small.
+    if supervise::is_guardian() {
+        return supervise::guardian_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

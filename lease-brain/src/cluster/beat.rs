@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mongodb::bson::DateTime;
+use supervise::BootInstant;
 
 use super::rows::Written;
 use super::settings::PodSettings;
-use crate::supervise::BootInstant;
 
 /// The last heartbeat that was acknowledged.
 #[derive(Debug, Clone, Copy)]

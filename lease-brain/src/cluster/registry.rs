@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use lease_shared::{PodId, in_full};
 use mongodb::Database;
+use supervise::BootInstant;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -14,7 +15,6 @@ use super::liveness::{PodLiveness, Witness};
 use super::row::{PodRow, PodStatus};
 use super::rows::{OwnRow, PodRows, Written};
 use super::settings::PodSettings;
-use crate::supervise::BootInstant;
 
 /// This process among the pods: its row, and what keeps it there.
 ///

@@ -6,9 +6,9 @@ use lease_shared::{Cleanup, Cleanups, PodId, in_full};
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
+use supervise::BootInstant;
 
 use crate::api::{INTERNAL_TOKEN, POD, Problem, RevokedCall};
-use crate::supervise::BootInstant;
 
 /// How long the other pod has: its handler's time and some more.
 const LIMIT: Duration = Duration::from_secs(40);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use lease_shared::{LeaseToken, LeaseType, Revocation, in_full};
+use supervise::BootInstant;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::places::{ALONE, PLACES};
 use crate::handlers::HandlerRegistry;
 use crate::metrics;
-use crate::supervise::BootInstant;
 
 /// The time a handler has.
 const HANDLER: Duration = Duration::from_secs(30);

@@ -2,12 +2,12 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use supervise::BootInstant;
 
 use super::Served;
 use super::problem::{Body, Refusal};
 use crate::api::{POD, Problem, RevokedCall};
 use crate::dispatch::AFTERWARDS;
-use crate::supervise::BootInstant;
 
 /// Runs this pod's handler for a lease that was revoked, under the caller's claim, and answers when it has ended.
 ///

@@ -12,7 +12,6 @@ mod ticker;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lease_brain::supervise;
 
 use crate::connection::Connection;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lease_brain::supervise::BootInstant;
 use mongodb::bson::doc;
+use supervise::BootInstant;
 use test_mongo::{Mongod, TestMongo, eventually};
 
 use super::stage::{Beating, SOON, Stage, is_told, quick, settings, told};

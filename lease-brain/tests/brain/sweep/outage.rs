@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease_brain::supervise::BootInstant;
+use supervise::BootInstant;
 use test_mongo::{Mongod, TestMongo, eventually};
 
 use super::in_touch;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lease_brain::supervise::{BootInstant, ChildCommand, Deadlines, Ended, Supervised};
 use lease_shared::{CheckError, Lease, Level, Release};
+use supervise::{BootInstant, ChildCommand, Deadlines, Ended, Supervised};
 
 use super::acquire::Ask;
 use super::on_revoke::{NEVER_CALLED, OnRevoke};

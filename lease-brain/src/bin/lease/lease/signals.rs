@@ -2,8 +2,8 @@
 
 use std::io;
 
-use lease_brain::supervise::is_ignored;
 use rustix::process::Signal;
+use supervise::is_ignored;
 use tokio::signal::unix::{self, SignalKind};
 
 /// Listens from before the wait until after the command: one that comes between the two is not lost.

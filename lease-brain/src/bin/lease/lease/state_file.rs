@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lease_brain::supervise::BootInstant;
 use serde::Serialize;
+use supervise::BootInstant;
 use tempfile::TempDir;
 
 /// In a folder of its own that only this user can read; gone when this is dropped.

@@ -4,17 +4,21 @@ mod watch;
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
+    fs::File,
     io,
     os::unix::{net::UnixStream, process::CommandExt},
     path::Path,
     process::{Command, ExitCode},
 };
 
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use self::watch::{Guardian, Signals};
-use super::protocol::{FromGuardian, GUARDIAN_ARGUMENT, ToGuardian, parse, pid, send};
+use super::protocol::{
+    Failure, FromGuardian, GUARDIAN_ARGUMENT, Mode, ToGuardian, parse, pid, send,
+};
 
 /// Whether this process was started to be a guardian; then `main` calls [`guardian_main`] at once,
 /// before it starts any thread or runtime.
@@ -32,7 +36,7 @@ pub fn guardian_main() -> ExitCode {
     match runtime.and_then(|it| it.block_on(guard(env::args_os().skip(2)))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lease: the guardian failed: {error}");
+            eprintln!("the guardian failed: {error}");
             ExitCode::FAILURE
         }
     }
@@ -51,12 +55,7 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
     let mut reader = BufReader::new(tokio::net::UnixStream::from_std(stream)?).lines();
 
     let start = parse(reader.next_line().await);
-    let Some(ToGuardian::Start {
-        deadlines,
-        group,
-        scratch,
-    }) = start
-    else {
+    let Some(ToGuardian::Start { deadlines, mode }) = start else {
         return Ok(()); // The wrapper is gone and nothing runs.
     };
     #[cfg(target_os = "linux")]
@@ -64,20 +63,44 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
     // From here on signals to the guardian end the child; before, they end only the guardian.
     let signals = Signals::listen()?;
 
+    let failed = |failure, about: &OsStr, error: &io::Error| {
+        let reason = format!("{}: {error}", about.to_string_lossy());
+        send(&writer, &FromGuardian::Failed { failure, reason })
+    };
+    let mut null = None;
+    if let Mode::Pipes { cwd } = &mode {
+        // Out of the wrapper's session, and so without its terminal.
+        rustix::process::setsid()?;
+        null = Some(File::options().read(true).write(true).open("/dev/null")?);
+        if let Some(cwd) = cwd
+            && let Err(error) = env::set_current_dir(cwd)
+        {
+            return failed(Failure::Directory, cwd, &error);
+        }
+    }
     let mut command = Command::new(&program);
     let child = match command.args(arguments).process_group(0).spawn() {
         Ok(child) => child,
-        Err(error) => {
-            let found = error.kind() != io::ErrorKind::NotFound;
-            let reason = format!("{}: {error}", program.to_string_lossy());
-            return send(&writer, &FromGuardian::Failed { found, reason });
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return failed(Failure::NotFound, &program, &error);
         }
+        Err(error) => return failed(Failure::NotExecutable, &program, &error),
     };
+    if let Some(null) = null {
+        // Or the child's end would not be the end of its pipes. It fails for no descriptor that is open.
+        let _ = dup2_stdin(&null)
+            .and_then(|()| dup2_stdout(&null))
+            .and_then(|()| dup2_stderr(&null));
+    }
     let child = child.id().cast_signed();
     // A failure to write means that the wrapper is gone, which the reader tells as well.
     let _ = send(&writer, &FromGuardian::Started { child });
     let child = pid(child).ok_or_else(|| io::Error::other("the child has no number"))?;
-    Guardian::new(child, deadlines, pid(group), writer)
+    let (group, scratch) = match mode {
+        Mode::Terminal { group, scratch } => (pid(group), scratch),
+        Mode::Pipes { .. } => (None, None),
+    };
+    Guardian::new(child, deadlines, group, writer)
         .run(reader, signals)
         .await;
     if let Some(scratch) = scratch {

@@ -1,28 +1,24 @@
 //! The wrapper's side: a running child, seen through its guardian.
 
-mod start;
+use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
-use std::{ffi::OsString, io, os::unix::net::UnixStream, path::PathBuf, time::Duration};
-
-use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group};
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::Child,
+    process::Command,
     select,
     signal::unix::SignalKind,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
-use self::start::start_guardian;
 use super::{
     Deadlines, Ended, SpawnError,
     family::Family,
-    protocol::{FromGuardian, ToGuardian, parse, pid, send},
+    link::{Link, WAKE_PERIOD, this_executable},
+    protocol::{FromGuardian, Mode, ToGuardian},
     signals::Listener,
     terminal::Terminal,
 };
 
-const CLOCK_PERIOD: Duration = Duration::from_millis(200);
 const END_PERIOD: Duration = Duration::from_millis(10);
 /// After this long the wrapper was not stopped by its own SIGTSTP, as in a group without a shell.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
@@ -47,10 +43,7 @@ pub struct ChildCommand {
 /// Dropping this, like the death of the process holding it, ends the child with all its descendants.
 #[derive(Debug)]
 pub struct Supervised {
-    guardian: Child,
-    child: Pid,
-    writer: UnixStream,
-    reader: Lines<BufReader<tokio::net::UnixStream>>,
+    link: Link,
     deadlines: Deadlines,
     continued: Listener,
     suspended_at: Option<Instant>,
@@ -75,43 +68,21 @@ impl Supervised {
         // Listened to from the start: stopping and going on may be over before `wait` is called.
         let continued = Listener::always(SignalKind::from_raw(Signal::CONT.as_raw()))?;
 
-        let (guardian, stream) = start_guardian(command).await?;
-        let stream = stream.into_std()?;
-        let writer = stream.try_clone()?;
-        let mut reader = BufReader::new(tokio::net::UnixStream::from_std(stream)?).lines();
-
+        let mut guardian = Command::new(this_executable());
+        guardian
+            .envs(command.envs.iter().map(|(name, value)| (name, value)))
+            // Signals to the wrapper's group, such as Ctrl-C or `kill -9 -…`, shall miss the guardian.
+            .process_group(0);
+        for withheld in &command.withheld {
+            guardian.env_remove(withheld);
+        }
         let group = getpgrp().as_raw_nonzero().get();
         let scratch = command.scratch.clone();
-        let start = ToGuardian::Start {
-            deadlines,
-            group,
-            scratch,
-        };
-        send(&writer, &start)?;
-        // The command may stop its guardian before that has said that it started it.
-        let first = loop {
-            select! {
-                biased;
-                line = reader.next_line() => break line,
-                () = sleep(CLOCK_PERIOD) => wake(&guardian),
-            }
-        };
-        let child = match parse(first) {
-            Some(FromGuardian::Started { child }) => pid(child),
-            Some(FromGuardian::Failed { found, reason }) => {
-                return Err(match found {
-                    false => SpawnError::NotFound(reason),
-                    true => SpawnError::NotExecutable(reason),
-                });
-            }
-            _ => None,
-        };
-        let child = child.ok_or_else(|| io::Error::other("it ended before it began"))?;
+        let mode = Mode::Terminal { group, scratch };
+        let start = ToGuardian::Start { deadlines, mode };
+        let link = Link::open(guardian, &command.program, &command.args, &start).await?;
         Ok(Self {
-            guardian,
-            child,
-            writer,
-            reader,
+            link,
             deadlines,
             continued,
             suspended_at: None,
@@ -122,24 +93,24 @@ impl Supervised {
 
     /// The child's process number, which is its process group's too.
     pub fn child(&self) -> Pid {
-        self.child
+        self.link.child
     }
 
     /// Moves the deadlines. Call it after each successful check, with deadlines counted from when the
     /// check was *sent*. Too late once the child was asked to end.
     pub fn extend(&mut self, deadlines: Deadlines) {
         self.deadlines = deadlines;
-        self.tell(&ToGuardian::Extend(deadlines));
+        self.link.tell(&ToGuardian::Extend(deadlines));
     }
 
     /// Passes a signal on to the child's process group.
     pub fn signal(&mut self, signal: Signal) {
-        self.tell(&ToGuardian::Signal(signal.as_raw()));
+        self.link.tell(&ToGuardian::Signal(signal.as_raw()));
     }
 
     /// Ends the run because the lease is lost: SIGTERM now, SIGKILL after the grace.
     pub fn end(&mut self) {
-        self.tell(&ToGuardian::End);
+        self.link.tell(&ToGuardian::End);
     }
 
     /// Waits until the child and all its descendants are gone.
@@ -149,8 +120,7 @@ impl Supervised {
     pub async fn wait(&mut self) -> Ended {
         loop {
             if let Some(ended) = self.ended {
-                // A guardian that has reported has nothing left to do.
-                let _ = timeout(Duration::from_secs(1), self.guardian.wait()).await;
+                self.link.collect().await;
                 return ended;
             }
             if self.guardian_lost {
@@ -161,7 +131,7 @@ impl Supervised {
             select! {
                 // A report comes before anything else: after it the child's number means nothing.
                 biased;
-                line = self.reader.next_line() => match parse(line) {
+                heard = self.link.hear() => match heard {
                     Some(message) => self.hear(message),
                     None => self.guardian_lost = true,
                 },
@@ -188,13 +158,13 @@ impl Supervised {
 
     fn resume(&mut self) {
         self.suspended_at = None;
-        self.tell(&ToGuardian::Resumed);
+        self.link.tell(&ToGuardian::Resumed);
     }
 
     /// Wakes a guardian that was stopped, by the child as well as by anybody else, and steps in for one that should have
-    /// reported by now. To one that runs, the signal is nothing.
+    /// reported by now.
     fn watch_guardian(&mut self) {
-        wake(&self.guardian);
+        self.link.wake();
         if self
             .suspended_at
             .is_some_and(|it| it.elapsed() >= STOP_LIMIT)
@@ -202,43 +172,30 @@ impl Supervised {
             self.resume();
         }
         if self.deadlines.kill_at.has_passed() {
-            Family::new(self.child).signal_group(Signal::KILL);
+            Family::new(self.link.child).signal_group(Signal::KILL);
         }
     }
 
     fn pause(&self) -> Duration {
         match self.deadlines.kill_at.remaining() {
-            Duration::ZERO => CLOCK_PERIOD,
-            remaining => remaining.min(CLOCK_PERIOD),
+            Duration::ZERO => WAKE_PERIOD,
+            remaining => remaining.min(WAKE_PERIOD),
         }
     }
 
     /// Kills what a dead guardian has left, at once: from now on nobody else would.
     async fn end_orphans(&mut self) {
         // The stream ends a moment before the kernel gives us the guardian's children.
-        let _ = self.guardian.start_kill();
-        let _ = self.guardian.wait().await;
-        let mut family = Family::new(self.child);
+        self.link.kill_guardian().await;
+        let mut family = Family::new(self.link.child);
         family.kill();
         while !family.is_gone() {
             sleep(END_PERIOD).await;
             family.kill();
         }
-        if let Some(terminal) = Terminal::open(getpgrp(), self.child) {
+        if let Some(terminal) = Terminal::open(getpgrp(), self.link.child) {
             terminal.give_back();
         }
         self.ended = Some(Ended::GuardianDied);
-    }
-
-    /// That the guardian is gone is told by `wait`, which ends the child then.
-    fn tell(&self, message: &ToGuardian) {
-        let _ = send(&self.writer, message);
-    }
-}
-
-/// Lets a guardian go on that was stopped.
-fn wake(guardian: &Child) {
-    if let Some(guardian) = guardian.id().and_then(|id| pid(id.cast_signed())) {
-        let _ = kill_process(guardian, Signal::CONT);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::protocol::{Cause, Status};
+use super::protocol::{Cause, Failure, Status};
 
 /// Why there is no child.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,9 @@ pub enum SpawnError {
     /// The program is there but cannot be executed.
     #[error("cannot execute the command: {0}")]
     NotExecutable(String),
+    /// The working directory cannot be entered.
+    #[error("cannot enter the working directory: {0}")]
+    Directory(String),
     /// The guardian could not be started.
     #[error("cannot start the guardian")]
     Guardian(#[from] io::Error),
@@ -24,19 +27,28 @@ impl SpawnError {
         match self {
             Self::NotFound(_) => Some(127),
             Self::NotExecutable(_) => Some(126),
-            Self::Guardian(_) => None,
+            Self::Directory(_) | Self::Guardian(_) => None,
+        }
+    }
+
+    pub(super) fn from_report(failure: Failure, reason: String) -> Self {
+        match failure {
+            Failure::NotFound => Self::NotFound(reason),
+            Failure::NotExecutable => Self::NotExecutable(reason),
+            Failure::Directory => Self::Directory(reason),
         }
     }
 }
 
-/// How a run ended. In every case the child and all its descendants are gone.
+/// How a run ended. The child and all its descendants are gone; only where a [`Piped`](super::Piped) has
+/// lost its guardian may some that left the child's process group live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The child exited with this status.
     Exited(i32),
     /// The child was ended by this signal, from outside or passed on.
     Signalled(i32),
-    /// The child was ended as [`Supervised::end`](super::Supervised::end) asked.
+    /// The child was ended as the wrapper asked.
     OnRequest,
     /// The child was ended because no extension came in time.
     DeadlinePassed,

@@ -1,14 +1,19 @@
 //! The smallest wrapper: `supervise-probe TERM_MS KILL_MS keep|let COMMAND…` runs the command with
 //! deadlines that far away. With `keep` it moves them every 50 ms; SIGUSR1 loses the lease.
 //!
+//! `supervise-probe pipe GRACE_MS COMMAND…` holds the command behind pipes, until one of them is killed. With
+//! `PROBE_UNLINKED` in its environment it is a program whose file is gone, with `PROBE_ADOPTS` it is given orphans as is
+//! the first process of a container.
+//!
 //! Tells on stderr which process the child is and how it ended.
 
-use std::{env, process::ExitCode, time::Duration};
+use std::{env, fs, process::ExitCode, time::Duration};
 
-use lease_brain::supervise::{
-    BootInstant, ChildCommand, Deadlines, Ended, Supervised, guardian_main, is_guardian,
+use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, waitpgid};
+use supervise::{
+    BootInstant, ChildCommand, Deadlines, Ended, Piped, PipedCommand, Supervised, guardian_main,
+    is_guardian,
 };
-use rustix::process::Signal;
 use tokio::{
     select,
     signal::unix::{SignalKind, signal},
@@ -20,7 +25,36 @@ fn main() -> ExitCode {
         return guardian_main();
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
+    if env::args_os().nth(1).is_some_and(|it| it == "pipe") {
+        return runtime.block_on(hold());
+    }
     runtime.block_on(run())
+}
+
+async fn hold() -> ExitCode {
+    let mut arguments = env::args_os().skip(2);
+    let mut next = || arguments.next().unwrap();
+    let grace = next().to_str().unwrap().parse().unwrap();
+    let command = PipedCommand {
+        program: next(),
+        args: arguments.collect(),
+        envs: env::vars_os().collect(),
+        cwd: None,
+        grace: Duration::from_millis(grace),
+        guardian: None,
+    };
+    if env::var_os("PROBE_UNLINKED").is_some() {
+        fs::remove_file(env::current_exe().unwrap()).unwrap();
+    }
+    if env::var_os("PROBE_ADOPTS").is_some() {
+        set_child_subreaper(Some(getpid())).unwrap();
+    }
+    let mut piped = Piped::spawn(&command).await.unwrap();
+    eprintln!("probe: child {}", piped.child());
+    eprintln!("probe: ended {:?}", piped.wait().await);
+    let left = waitpgid(piped.child(), WaitOptions::NOHANG);
+    eprintln!("probe: uncollected {}", left.is_ok());
+    ExitCode::SUCCESS
 }
 
 async fn run() -> ExitCode {

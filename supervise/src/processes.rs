@@ -51,6 +51,19 @@ pub(super) fn descendants(_root: Pid) -> Vec<Process> {
     Vec::new()
 }
 
+/// Whether the process group has a member that is not dead.
+#[cfg(target_os = "linux")]
+pub(super) fn group_lives(group: Pid) -> bool {
+    let group = group.as_raw_nonzero().get();
+    all().iter().any(|it| it.group == group && !it.gone)
+}
+
+/// Dead ones count as long as nobody has collected them.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn group_lives(group: Pid) -> bool {
+    rustix::process::test_kill_process_group(group).is_ok()
+}
+
 #[cfg(target_os = "linux")]
 fn all() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else {

@@ -5,6 +5,7 @@
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
+    ffi::OsString,
     io::{self, Write},
     os::unix::net::UnixStream,
     path::PathBuf,
@@ -17,33 +18,48 @@ pub(super) const GUARDIAN_ARGUMENT: &str = "__guardian";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToGuardian {
-    /// Start the child; `group` is the wrapper's process group, which gets the terminal back, `scratch` a folder to
-    /// remove when all is over.
-    Start {
-        deadlines: Deadlines,
-        group: i32,
-        scratch: Option<PathBuf>,
-    },
-    /// The lease was found alive.
+    /// Start the child.
+    Start { deadlines: Deadlines, mode: Mode },
+    /// The child may run longer.
     Extend(Deadlines),
     /// Pass a signal to the child's group.
     Signal(i32),
-    /// The lease is lost: end everything.
+    /// End everything.
     End,
     /// The wrapper runs on after it was stopped.
     Resumed,
+}
+
+/// What the child has of the wrapper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Mode {
+    /// Its terminal, to give back to the process group `group`. The folder `scratch` is removed when all is over.
+    Terminal {
+        group: i32,
+        scratch: Option<PathBuf>,
+    },
+    /// Pipes, which end with the child, and no terminal. Not a `PathBuf`, for which every name has to be UTF-8.
+    Pipes { cwd: Option<OsString> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromGuardian {
     /// The child runs, as leader of a process group of that number.
     Started { child: i32 },
-    /// The program could not be executed.
-    Failed { found: bool, reason: String },
+    /// There is no child.
+    Failed { failure: Failure, reason: String },
     /// The child was stopped from the terminal; the wrapper shall stop as well.
     Stopped,
     /// The child and all its descendants are gone.
     Ended { status: Status, cause: Cause },
+}
+
+/// Why the child could not be started.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Failure {
+    NotFound,
+    NotExecutable,
+    Directory,
 }
 
 /// How the child itself ended.

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::supervise::{
+use crate::{
     BootInstant, Deadlines,
     family::Family,
     protocol::{Cause, FromGuardian, Status, ToGuardian, parse, send},
@@ -20,6 +20,8 @@ use crate::supervise::{
 
 /// The longest time without a look at the clock: timers stand still while the machine is suspended.
 const CLOCK_PERIOD: Duration = Duration::from_millis(200);
+/// The same where there is no deadline: all that happens then announces itself.
+const IDLE_PERIOD: Duration = Duration::from_secs(60);
 /// How often to look whether all are gone; a grandchild's end is not announced.
 const END_PERIOD: Duration = Duration::from_millis(20);
 /// What the child leaves running when it ends by itself has this long at most: its slot is waited for.
@@ -153,7 +155,10 @@ impl Guardian {
             self.family.reap_adopted();
         }
         let Phase::Ending { cause, kill_at } = self.phase else {
-            return Some(self.deadlines.term_at.remaining().min(CLOCK_PERIOD));
+            // Long-lived children are many, and shall cost nothing while they do nothing.
+            let is_idle = self.deadlines.are_never() && !self.child_died;
+            let period = if is_idle { IDLE_PERIOD } else { CLOCK_PERIOD };
+            return Some(self.deadlines.term_at.remaining().min(period));
         };
         if kill_at.has_passed() {
             self.family.kill();

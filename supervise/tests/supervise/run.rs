@@ -20,7 +20,7 @@ pub(crate) const LATE: Duration = Duration::from_secs(2);
 /// Deadlines that no test lives to see.
 pub(crate) const FAR: u64 = 600_000;
 
-const MARK: &str = "SUPERVISE_TEST_MARK";
+pub(crate) const MARK: &str = "SUPERVISE_TEST_MARK";
 
 /// Four sleepers below a shell, one of them in the group, three in sessions of their own, one of these
 /// without parent.
@@ -133,6 +133,14 @@ impl Run {
 
     pub(crate) fn script(term: u64, kill: u64, mode: &str, script: &str) -> Self {
         Self::start(term, kill, mode, &["sh", "-c", script])
+    }
+
+    /// A probe that holds a script behind pipes, with a grace in milliseconds.
+    pub(crate) fn piped(grace: u64, script: &str) -> Self {
+        let mark = Mark::new();
+        let mut probe = mark.command(PROBE);
+        probe.args(["pipe", &grace.to_string(), "sh", "-c", script]);
+        Self::of(mark, probe)
     }
 
     pub(crate) fn of(mark: Mark, mut probe: Command) -> Self {

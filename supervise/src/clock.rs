@@ -68,6 +68,19 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
+    /// None at all; the grace counts from when the child is asked to end.
+    pub(crate) fn never(grace: Duration) -> Self {
+        Self {
+            term_at: BootInstant(Duration::MAX.saturating_sub(grace)),
+            kill_at: BootInstant(Duration::MAX),
+        }
+    }
+
+    /// Whether there is anything to look at the clock for.
+    pub(crate) fn are_never(&self) -> bool {
+        self.kill_at == BootInstant(Duration::MAX)
+    }
+
     /// The time between being asked and being killed.
     pub fn grace(&self) -> Duration {
         self.kill_at - self.term_at

@@ -10,12 +10,12 @@ use rustix::{
     io::Errno,
     process::{
         Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group,
-        waitid, waitpid,
+        waitid, waitpgid, waitpid,
     },
 };
 
 use super::{
-    processes::{Process, children, descendants},
+    processes::{Process, children, descendants, group_lives},
     protocol::Status,
 };
 
@@ -138,6 +138,18 @@ impl Family {
                 Err(_) => return true,
             }
         }
+    }
+
+    /// Whether anybody of the child's group lives: what can be asked by a process that has other children as well
+    /// and is not their subreaper.
+    pub(super) fn group_lives(&self) -> bool {
+        group_lives(self.child)
+    }
+
+    /// Collects the group's dead that were given to this process all the same: the first process of a container
+    /// gets every orphan.
+    pub(super) fn collect_group(&self) {
+        while let Ok(Some(_)) = waitpgid(self.child, WaitOptions::NOHANG) {}
     }
 
     #[cfg(target_os = "linux")]
