@@ -21,7 +21,14 @@ pub(crate) async fn run() -> Result<()> {
         blocks.len() > RUN_ELSEWHERE,
         "the README has no commands to run"
     );
-    let script = blocks[RUN_ELSEWHERE..].join("\n");
+    let mut script = String::new();
+    for block in &blocks[RUN_ELSEWHERE..] {
+        if block.contains("npx") && !has_node()? {
+            eprintln!("skipped: a block of the README that needs node and npm");
+            continue;
+        }
+        script.push_str(block);
+    }
     // What ran before goes on; what a script that failed has left is ended.
     let (mongo_ran, brain_ran) = (mongo::runs().await, dev::brain_runs());
     let result = run_script(root, &script);
@@ -32,6 +39,18 @@ pub(crate) async fn run() -> Result<()> {
         mongo::run(mongo::Command::Stop).await?;
     }
     result
+}
+
+/// Whether what needs Node can be run. Where the tests with real MCP servers are required, it has to.
+fn has_node() -> Result<bool> {
+    let wish = std::env::var(test_mcp::real::REQUIRED).unwrap_or_default();
+    let found = Command::new("npx")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    let found = found.is_ok_and(|status| status.success());
+    ensure!(found || wish != "1", "npx is not on the PATH");
+    Ok(found && wish != "0")
 }
 
 fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
