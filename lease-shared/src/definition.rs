@@ -9,6 +9,7 @@ mod merge;
 mod parse;
 mod resolver;
 mod watch;
+mod whole;
 
 pub use document_error::DocumentError;
 pub use documents::{
@@ -17,8 +18,10 @@ pub use documents::{
 pub use inline::InlineDefinition;
 pub use layer::{Field, Layer, LayerDocument};
 pub use merge::{Ignored, MergedCaps, MergedDefinition, Source, Sourced, merge};
-pub use resolver::{DefinitionResolver, ResolveError};
+pub use parse::read_document;
+pub use resolver::{DefinitionResolver, DocumentChange, ResolveError};
 pub use watch::DefinitionWatch;
+pub use whole::{WholeDocument, most_specific};
 
 use crate::level::{Cap, Level, TtlSeconds, WaitMs};
 use crate::name::{LeaseName, Resource};

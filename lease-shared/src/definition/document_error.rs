@@ -2,8 +2,9 @@ use std::fmt;
 
 use super::documents::DocumentAddress;
 use super::layer::Layer;
+use super::parse::line_of_field;
 
-/// A document that does not hold to the rules of a lease definition: where, what stands there, and what should.
+/// A document that does not hold to its rules: where, what stands there, and what should.
 ///
 /// Displays as one line. Texts taken from the document are cut to 80 characters, their control characters escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +25,8 @@ pub struct DocumentError {
 }
 
 impl DocumentError {
-    pub(super) fn new(layer: Option<Layer>, address: &DocumentAddress, problem: &str) -> Self {
+    /// A refusal of the document at `address` as a whole.
+    pub fn new(layer: Option<Layer>, address: &DocumentAddress, problem: &str) -> Self {
         Self {
             layer,
             address: Box::new(address.clone()),
@@ -35,17 +37,33 @@ impl DocumentError {
         }
     }
 
-    pub(super) fn at(mut self, line: usize) -> Self {
+    /// In this field of `text`, and in the line where that is written, as far as a look at the keys tells.
+    #[must_use]
+    pub fn in_field(self, text: &str, path: &str) -> Self {
+        let error = self.field(Some(path));
+        match line_of_field(text, path) {
+            Some(line) => error.at(line),
+            None => error,
+        }
+    }
+
+    /// In this line, from 1.
+    #[must_use]
+    pub fn at(mut self, line: usize) -> Self {
         self.line = Some(line);
         self
     }
 
-    pub(super) fn field(mut self, field: Option<&str>) -> Self {
+    /// In this field.
+    #[must_use]
+    pub fn field(mut self, field: Option<&str>) -> Self {
         self.field = field.map(shown);
         self
     }
 
-    pub(super) fn value(mut self, value: Option<&str>) -> Self {
+    /// For this value. Not for a secret: it is shown.
+    #[must_use]
+    pub fn value(mut self, value: Option<&str>) -> Self {
         self.value = value.map(shown);
         self
     }

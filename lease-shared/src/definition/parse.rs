@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Visitor};
 use serde_yaml::Location;
 
 use super::document_error::DocumentError;
@@ -23,15 +23,33 @@ pub(super) fn document(
     address: &DocumentAddress,
     name: &LeaseName,
 ) -> Result<LayerDocument, DocumentError> {
-    let source = Source {
-        text: text.strip_prefix('\u{feff}').unwrap_or(text),
-        layer,
-        address,
+    Source::checked(text, layer, address)?.read(name)
+}
+
+/// Reads one YAML document of another kind than a lease definition: by the same rules of size, characters, nesting and
+/// number, into a type that refuses what it does not know (`deny_unknown_fields`).
+///
+/// # Errors
+/// One that names the line, and, as far as the format knows them, the field and the value.
+pub fn read_document<T: DeserializeOwned>(
+    text: &str,
+    layer: Option<Layer>,
+    address: &DocumentAddress,
+) -> Result<T, DocumentError> {
+    let source = Source::checked(text, layer, address)?;
+    let mut documents = serde_yaml::Deserializer::from_str(source.text);
+    let says_nothing = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
+    let first = documents
+        .next()
+        .filter(|_| !source.text.lines().all(says_nothing));
+    let Some(first) = first else {
+        return Err(source.error("is empty: write it, or remove it"));
     };
-    source.check_size(text)?;
-    source.check_characters()?;
-    source.check_nesting()?;
-    source.read(name)
+    let read = serde_path_to_error::deserialize(first).map_err(|error| source.typed(&error))?;
+    match documents.next() {
+        Some(second) => Err(source.second_document(second)),
+        None => Ok(read),
+    }
 }
 
 struct Source<'a> {
@@ -40,7 +58,52 @@ struct Source<'a> {
     address: &'a DocumentAddress,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    fn checked(
+        text: &'a str,
+        layer: Option<Layer>,
+        address: &'a DocumentAddress,
+    ) -> Result<Self, DocumentError> {
+        let source = Self {
+            text: text.strip_prefix('\u{feff}').unwrap_or(text),
+            layer,
+            address,
+        };
+        source.check_size(text)?;
+        source.check_characters()?;
+        source.check_nesting()?;
+        Ok(source)
+    }
+
+    /// What a type refused, or the parser: the format puts the field before its words and the place behind them.
+    fn typed(&self, error: &serde_path_to_error::Error<serde_yaml::Error>) -> DocumentError {
+        let (path, error) = (error.path().to_string(), error.inner());
+        let mut text = error.to_string();
+        let place = error.location();
+        if let Some(place) = &place {
+            let at = format!(" at line {} column {}", place.line(), place.column());
+            text = text.replacen(&at, "", 1);
+        }
+        let problem = match text.split_once(": ") {
+            Some((own, problem)) if is_path(own) && path.starts_with(own) => problem,
+            _ => text.as_str(),
+        };
+        let error = self.error(problem);
+        if path == "." {
+            return match place {
+                Some(place) => error.at(self.line(&place)),
+                None => error,
+            };
+        }
+        // What a type of ours refuses, the format places at the mapping that it stands in.
+        match (line_of_field(self.text, &path), place) {
+            (Some(line), _) => error.at(line),
+            (None, Some(place)) => error.at(self.line(&place)),
+            (None, None) => error,
+        }
+        .field(Some(&path))
+    }
+
     fn error(&self, problem: &str) -> DocumentError {
         DocumentError::new(self.layer, self.address, problem)
     }
@@ -238,6 +301,35 @@ impl<'de> Deserialize<'de> for Unwanted {
         }
         source.deserialize_any(Refuse)
     }
+}
+
+/// `parameters.auth.type`, `command[0]`: what the format puts before its words, if it knows where it is.
+fn is_path(text: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '[' | ']');
+    !text.is_empty() && text.chars().all(part)
+}
+
+/// The line in which the field at `path` is written, as far as a look at the keys tells: each part's key behind the one
+/// before. Of what is missing, or within a list, it is the line of what it should stand in.
+pub(super) fn line_of_field(text: &str, path: &str) -> Option<usize> {
+    let (mut from, mut found) = (0, None);
+    for part in path.split('.') {
+        let key = part.split('[').next().unwrap_or(part);
+        let is_key = |at: &usize| {
+            let before = text[..*at].chars().next_back();
+            let after = text[at + key.len()..]
+                .trim_start_matches(['"', '\''])
+                .trim_start();
+            before.is_none_or(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"' | '\''))
+                && after.starts_with(':')
+        };
+        let mut places = text[from..].match_indices(key).map(|(at, _)| from + at);
+        let Some(at) = places.find(is_key) else {
+            break;
+        };
+        (from, found) = (at, Some(line_of(text, at)));
+    }
+    found
 }
 
 fn is_null(text: &str) -> bool {

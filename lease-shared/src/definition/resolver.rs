@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout};
 
 use super::documents::{ConfigDocuments, DocumentAddress, DocumentStoreError};
@@ -19,6 +20,8 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_millis(4500);
 /// How many definitions are kept, one for each tenant, project and name.
 const MAX_CACHED: u64 = 10_000;
+/// How many changes a receiver may be behind.
+const CHANGES: usize = 256;
 
 /// Why a name has no definition now.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +63,16 @@ struct Inner {
     cache: moka::sync::Cache<Key, Cached>,
     /// How many invalidations there were. Held only to compare or to add one.
     invalidations: Mutex<u64>,
+    changes: broadcast::Sender<DocumentChange>,
+}
+
+/// What has changed among the documents, for those who keep more than definitions of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentChange {
+    /// The document here was written or removed.
+    At(DocumentAddress),
+    /// Any may have been.
+    Any,
 }
 
 type Key = (String, String, LeaseName);
@@ -98,6 +111,7 @@ impl DefinitionResolver {
                     .time_to_live(MAX_AGE)
                     .build(),
                 invalidations: Mutex::new(0),
+                changes: broadcast::Sender::new(CHANGES),
             }),
         }
     }
@@ -147,6 +161,7 @@ impl DefinitionResolver {
     /// Drops what the document at `address` bears on: in the system layer the name for everybody, in a tenant's layer
     /// for that tenant, in a project's for that project. A document that defines no lease bears on nothing here.
     pub fn invalidate(&self, address: &DocumentAddress) {
+        self.tell(DocumentChange::At(address.clone()));
         let (Some(Ok(name)), Some(layer)) = (address.lease_name(), Layer::of(address)) else {
             return;
         };
@@ -167,6 +182,7 @@ impl DefinitionResolver {
 
     /// Drops everything.
     pub fn invalidate_all(&self) {
+        self.tell(DocumentChange::Any);
         self.overtake_loads();
         self.inner.cache.invalidate_all();
     }
@@ -175,6 +191,17 @@ impl DefinitionResolver {
     /// runtime.
     pub fn watch(&self) -> DefinitionWatch {
         watch::start(self.clone())
+    }
+
+    /// Hears of every change of a document, of whatever kind, that this process makes or [`watch`](Self::watch) hears of.
+    /// A receiver that lags has missed some, and must take it for [`DocumentChange::Any`].
+    pub fn changes(&self) -> broadcast::Receiver<DocumentChange> {
+        self.inner.changes.subscribe()
+    }
+
+    fn tell(&self, change: DocumentChange) {
+        // Without a receiver there is nobody to tell.
+        let _ = self.inner.changes.send(change);
     }
 
     async fn find(&self, tenancy: &Tenancy, name: &LeaseName) -> Result<Cached, ResolveError> {
