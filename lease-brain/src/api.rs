@@ -2,6 +2,7 @@
 
 use lease_shared::{LeaseToken, PodId, Revoked};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The header that carries the secret of internal calls.
 pub const INTERNAL_TOKEN: &str = "x-vance-internal-token";
@@ -44,6 +45,24 @@ impl Problem {
     pub const UNAVAILABLE: &str = "LEASE_UNAVAILABLE";
     /// The pod has not read the store yet.
     pub const UNKNOWN: &str = "UNKNOWN";
+    /// No slot was free for as long as the lease's definition lets one wait.
+    pub const BUSY: &str = "LEASE_BUSY";
+    /// The lease of the session is gone: it was revoked, and has been closed.
+    pub const LOST: &str = "LEASE_LOST";
+    /// No document defines the lease, or the tool.
+    pub const UNDEFINED: &str = "LEASE_UNDEFINED";
+    /// A document breaks a rule, or the request can never succeed.
+    pub const INVALID: &str = "LEASE_INVALID";
+    /// The MCP server could not be reached, or opened no session. Nothing was called.
+    pub const SERVER_UNAVAILABLE: &str = "MCP_UNAVAILABLE";
+    /// The MCP server has ended the session. Nothing was called: the next call opens anew.
+    pub const SESSION_ENDED: &str = "MCP_SESSION_ENDED";
+    /// The MCP server was called, and what it did is not known.
+    pub const CALL_UNKNOWN: &str = "MCP_UNKNOWN";
+    /// The MCP server refused the call.
+    pub const CALL_REFUSED: &str = "MCP_REFUSED";
+    /// This brain offers no tools.
+    pub const NO_TOOLS: &str = "NO_TOOLS";
     /// The pod is shutting down.
     pub const DRAINING: &str = "DRAINING";
 }
@@ -138,4 +157,69 @@ pub struct SweepReply {
     pub waiting: Option<String>,
     /// What could not be done, one line each.
     pub failed: Vec<String>,
+}
+
+/// `POST /internal/mcp/{tool}/tools` and `/close`: for whom.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolsCall {
+    /// The tenant.
+    pub tenant: String,
+    /// The project.
+    pub project: String,
+    /// The user, whose session it is.
+    pub user: String,
+}
+
+/// What a server offers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolsReply {
+    /// Its tools.
+    pub tools: Vec<OfferedTool>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferedTool {
+    /// Its name.
+    pub name: String,
+    /// What it does, in the server's words.
+    pub description: Option<String>,
+    /// The JSON schema of its arguments.
+    pub input_schema: Value,
+}
+
+/// `POST /internal/mcp/{tool}/call`: call a tool in someone's session, which is opened if there is none.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolCall {
+    /// The tenant.
+    pub tenant: String,
+    /// The project.
+    pub project: String,
+    /// The user, whose session it is.
+    pub user: String,
+    /// Which of the server's tools.
+    pub name: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+}
+
+/// What the server's tool gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolReply {
+    /// The result of `tools/call` as the server gave it: `content`, `isError` and so on.
+    pub result: Value,
+}
+
+/// The answer to `POST /internal/mcp/{tool}/close`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionClosed {
+    /// There was a session in this pod, and it has ended.
+    pub closed: bool,
 }

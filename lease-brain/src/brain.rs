@@ -20,6 +20,7 @@ use crate::cluster::{PodError, PodRegistry, PodSettings};
 use crate::dispatch::Runner;
 use crate::handlers::{HandlerRegistry, InvalidHandler};
 use crate::http::Served;
+use crate::mcp::{McpSettings, Pool};
 
 /// A pod: one process that holds leases for others, cleans up behind revoked ones, and sweeps.
 ///
@@ -59,6 +60,7 @@ pub struct Brain {
     leases: LeaseService,
     registry: Arc<PodRegistry>,
     runner: Runner,
+    mcp: Option<Pool>,
     stopping: CancellationToken,
     site: Arc<Site>,
     tasks: Tasks,
@@ -112,6 +114,9 @@ pub enum BrainError {
         /// How.
         problem: String,
     },
+    /// A handler of this process's own has the type of another.
+    #[error("a lease type is taken")]
+    Handler(#[source] InvalidHandler),
     /// The calls of other pods cannot be made.
     #[error("could not set up calls to other pods")]
     Client(#[source] reqwest::Error),
@@ -161,6 +166,7 @@ pub struct BrainBuilder {
     pod: PodSettings,
     listener: TcpListener,
     registry: HandlerRegistry,
+    mcp: Option<McpSettings>,
     documents: Option<ConfigDocuments>,
     secret: Option<SecretString>,
     metrics: Option<PrometheusHandle>,
@@ -177,6 +183,7 @@ impl Brain {
             pod,
             listener,
             registry: HandlerRegistry::default(),
+            mcp: None,
             documents: None,
             secret: None,
             metrics: None,
@@ -251,7 +258,14 @@ impl BrainBuilder {
         Ok(self)
     }
 
-    /// Where definition documents live; the same database unless said otherwise.
+    /// Offers the tools at MCP servers that documents define, and cleans up behind their sessions (lease type `mcp`).
+    #[must_use]
+    pub fn mcp(mut self, settings: McpSettings) -> Self {
+        self.mcp = Some(settings);
+        self
+    }
+
+    /// Where configuration documents live; the same database unless said otherwise.
     #[must_use]
     pub fn documents(mut self, documents: ConfigDocuments) -> Self {
         self.documents = Some(documents);

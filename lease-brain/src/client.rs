@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::{
     INTERNAL_TOKEN, JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply,
+    SessionClosed, ToolCall, ToolReply, ToolsCall, ToolsReply,
 };
 
 /// How long until there is a connection.
@@ -140,12 +141,69 @@ impl BrainClient {
         self.answer(self.http.get(url)).await
     }
 
+    /// What an MCP server offers to someone.
+    ///
+    /// # Errors
+    /// As [`BrainClient::mcp_call`].
+    pub async fn mcp_tools(
+        &self,
+        tool: &str,
+        whose: &ToolsCall,
+        limit: Duration,
+    ) -> Result<ToolsReply, CallError> {
+        self.said(self.mcp(tool, "tools", limit).json(whose)).await
+    }
+
+    /// Calls a tool at an MCP server in someone's session. `limit` is how long the answer may take.
+    ///
+    /// # Errors
+    /// [`CallError::Refused`] tells by its code what the caller can do.
+    pub async fn mcp_call(
+        &self,
+        tool: &str,
+        call: &ToolCall,
+        limit: Duration,
+    ) -> Result<ToolReply, CallError> {
+        self.said(self.mcp(tool, "call", limit).json(call)).await
+    }
+
+    /// Ends someone's session at an MCP server.
+    ///
+    /// # Errors
+    /// As [`BrainClient::mcp_call`].
+    pub async fn mcp_close(
+        &self,
+        tool: &str,
+        whose: &ToolsCall,
+        limit: Duration,
+    ) -> Result<SessionClosed, CallError> {
+        self.said(self.mcp(tool, "close", limit).json(whose)).await
+    }
+
+    fn mcp(&self, tool: &str, verb: &str, limit: Duration) -> RequestBuilder {
+        let url = format!("{}/internal/mcp/{tool}/{verb}", self.endpoint);
+        self.http.post(url).timeout(limit)
+    }
+
     fn post(&self, verb: &str) -> RequestBuilder {
         let url = format!("{}/internal/lease/admin/{verb}", self.endpoint);
         self.http.post(url)
     }
 
+    /// The answer to a question about leases: what a brain could not ask its store is not known.
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        match self.said(request).await {
+            Err(CallError::Refused { endpoint, problem })
+                if problem.code == Problem::UNAVAILABLE =>
+            {
+                let problem = problem.message;
+                Err(CallError::Unknown { endpoint, problem })
+            }
+            answered => answered,
+        }
+    }
+
+    async fn said<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
         let endpoint = || self.endpoint.clone();
         let unknown = |problem| CallError::Unknown {
             endpoint: endpoint(),
@@ -178,7 +236,6 @@ impl BrainClient {
             return serde_json::from_slice(&body).map_err(|_| self.no_brain(status));
         }
         match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) if problem.code == Problem::UNAVAILABLE => Err(unknown(problem.message)),
             Ok(problem) => Err(CallError::Refused {
                 endpoint: endpoint(),
                 problem,

@@ -4,6 +4,7 @@ mod admin;
 mod auth;
 mod health;
 mod internal;
+mod mcp;
 mod problem;
 mod server;
 
@@ -23,13 +24,16 @@ use crate::brain::Site;
 use crate::cluster::PodRegistry;
 use crate::dispatch::Runner;
 use crate::jobs::Jobs;
+use crate::mcp::Pool;
 use crate::sweeper::Sweeper;
 pub(crate) use auth::InternalSecret;
 use problem::Refusal;
 pub(crate) use server::serve;
 
-/// No internal call needs more.
+/// No call about leases needs more.
 const BODY: usize = 64 * 1024;
+/// The arguments of a tool may be a whole document.
+const ARGUMENTS: usize = 4 * 1024 * 1024;
 
 /// What the routes work on.
 #[derive(Debug, Clone)]
@@ -40,6 +44,7 @@ pub(crate) struct Served {
     pub(crate) runner: Runner,
     pub(crate) sweeper: Sweeper,
     pub(crate) jobs: Jobs,
+    pub(crate) mcp: Option<Pool>,
     pub(crate) metrics: Option<PrometheusHandle>,
     pub(crate) stopping: CancellationToken,
 }
@@ -54,6 +59,11 @@ impl FromRequestParts<Arc<Site>> for Served {
 }
 
 pub(crate) fn router(site: Arc<Site>, secret: InternalSecret) -> Router {
+    let mcp = Router::new()
+        .route("/mcp/{tool}/tools", post(mcp::tools))
+        .route("/mcp/{tool}/call", post(mcp::call))
+        .route("/mcp/{tool}/close", post(mcp::close))
+        .layer(DefaultBodyLimit::max(ARGUMENTS));
     let internal = Router::new()
         .route("/lease/revoked", post(internal::revoked))
         .route("/lease/admin/revoke", post(admin::revoke))
@@ -61,6 +71,7 @@ pub(crate) fn router(site: Arc<Site>, secret: InternalSecret) -> Router {
         .route("/lease/admin/sweep", post(admin::sweep))
         .route("/lease/admin/jobs/{job}", get(admin::job))
         .layer(DefaultBodyLimit::max(BODY))
+        .merge(mcp)
         // Before a body is read.
         .layer(from_fn_with_state(secret, auth::internal));
     Router::new()

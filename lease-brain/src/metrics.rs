@@ -4,6 +4,8 @@ use metrics::{counter, gauge};
 
 /// Clean-ups by handlers, by `type` and `outcome` (`ok`, `error`).
 pub const HANDLER: &str = "vance.lease.handler";
+/// DELETEs for sessions at MCP servers, by `outcome` (`gone`, `unknown`, `omitted` where the tool points elsewhere now).
+pub const MCP_DELETE: &str = "vance.mcp.delete";
 /// Leases by `state` (`pending`, `held`, `revoking`, `failed`). Not a number while the store has not been read.
 pub const HOLDERS: &str = "vance.lease.holders";
 /// Revocations by `state` (`waiting`, `failed`). An alert on `failed` above 0 is worth having.
@@ -22,6 +24,10 @@ pub const DRIFT: &str = "vance.lease.drift";
 pub(crate) fn handled(lease_type: &str, well: bool) {
     let outcome = if well { "ok" } else { "error" };
     counter!(HANDLER, "type" => lease_type.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn mcp_delete(outcome: &'static str) {
+    counter!(MCP_DELETE, "outcome" => outcome).increment(1);
 }
 
 pub(crate) fn set(name: &'static str, state: &'static str, value: Option<u64>) {

@@ -7,6 +7,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
 const VARIABLE: &str = "BRAIN_LOG";
+/// Not unless it is asked for: it logs the ids of sessions, and who knows one can use the session. What matters of it comes
+/// as errors.
+const SILENT: &str = "rmcp=off";
 
 /// What is to be logged cannot be told.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +38,7 @@ pub enum TelemetryError {
 pub fn init() -> Result<(), TelemetryError> {
     let filter = match env::var(VARIABLE) {
         Ok(value) => filter(&value)?,
-        Err(VarError::NotPresent) => EnvFilter::new("info"),
+        Err(VarError::NotPresent) => filter("")?,
         Err(VarError::NotUnicode(_)) => return Err(TelemetryError::NotUnicode),
     };
     let log = tracing_subscriber::fmt()
@@ -59,7 +62,7 @@ fn filter(value: &str) -> Result<EnvFilter, TelemetryError> {
     } else {
         value
     };
-    EnvFilter::try_new(wanted).map_err(|error| TelemetryError::Filter {
+    EnvFilter::try_new(format!("{SILENT},{wanted}")).map_err(|error| TelemetryError::Filter {
         value: value.to_owned(),
         error,
     })
@@ -72,10 +75,11 @@ mod tests {
     #[test]
     fn what_is_to_be_logged_is_a_filter_or_refused() {
         for (value, shown) in [
-            ("", "info"),
-            (" ", "info"),
-            ("debug", "debug"),
-            ("info,lease_brain=trace", "lease_brain=trace,info"),
+            ("", "rmcp=off,info"),
+            (" ", "rmcp=off,info"),
+            ("debug", "rmcp=off,debug"),
+            ("info,lease_brain=trace", "lease_brain=trace,rmcp=off,info"),
+            ("info,rmcp=debug", "rmcp=debug,info"),
         ] {
             assert_eq!(filter(value).unwrap().to_string(), shown);
         }

@@ -8,6 +8,7 @@ use clap::Parser;
 use lease_brain::args::{BrainArgs, BrainSettings};
 use lease_brain::brain::{Brain, Shutdown};
 use lease_brain::handlers::webhook::{Webhook, WebhookLimits};
+use lease_brain::mcp::McpSettings;
 use lease_brain::secrets::Secrets;
 use lease_brain::telemetry;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -93,10 +94,15 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         .cluster
         .pod(settings.http.endpoint(bound), bound.port())?;
     let secrets = Secrets::new(settings.lease.secrets_dir);
+    let mcp = McpSettings {
+        secrets: secrets.clone(),
+        project_commands: settings.lease.allow_project_commands,
+    };
     let webhook = Webhook::new(secrets, WebhookLimits::default())?;
     tracing::info!(listen = %bound, endpoint = pod.endpoint, node.name = pod.node_name, "starting");
     let starting = Brain::builder(database, pod, listener)
         .handler("webhook", Arc::new(webhook))?
+        .mcp(mcp)
         .documents(documents)
         .internal_secret(settings.http.internal_token)
         .metrics(metrics()?)

@@ -25,6 +25,9 @@ impl Brain {
             said(end, "stops", self.registry.stopping()).await;
             let _ = (&mut self.working.cleaning).await;
             let _ = (&mut self.working.sweeping).await;
+            if let Some(mcp) = &self.mcp {
+                mcp.close_all().await;
+            }
             self.runner.idle().await;
             while self.leases.held_here() > 0 {
                 sleep(PERIOD).await;

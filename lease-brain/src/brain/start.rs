@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lease_shared::definition::{ConfigDocuments, MongoDocuments};
 use lease_shared::{LeaseService, StoreError, in_full};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -13,6 +14,7 @@ use crate::cluster::{PodError, PodRegistry};
 use crate::dispatch::{Arrivals, Dispatcher, Peers, Runner, arrivals};
 use crate::http::{self, InternalSecret, Served};
 use crate::jobs::Jobs;
+use crate::mcp::Mcp;
 use crate::sweeper::Sweeper;
 
 /// How long between two tries to reach the store.
@@ -51,12 +53,22 @@ impl BrainBuilder {
                 .await?
                 .map_err(BrainError::Pod)?,
         );
-        let (arrivals, arriving) = arrivals(&self.registry);
+        let documents = self
+            .documents
+            .unwrap_or_else(|| ConfigDocuments::Mongo(MongoDocuments::new(&self.database)));
+        let mcp = self
+            .mcp
+            .map(|settings| Mcp::new(settings, documents.clone()));
+        let mut handlers = self.registry;
+        if let Some(mcp) = &mcp {
+            mcp.register(&mut handlers).map_err(BrainError::Handler)?;
+        }
+        let (arrivals, arriving) = arrivals(&handlers);
         let arrivals: Arc<Arrivals> = Arc::new(arrivals);
         let connect = || {
             let listener = Arc::clone(&arrivals);
             LeaseService::builder(self.database.clone())
-                .maybe_documents(self.documents.clone())
+                .documents(documents.clone())
                 .listener(listener)
                 .follow_changes(false)
                 .start()
@@ -70,13 +82,13 @@ impl BrainBuilder {
             .await?
             .map_err(BrainError::Store)?;
 
-        let runner = Runner::new(self.registry.clone());
+        let runner = Runner::new(handlers.clone());
         let peers = Peers::new(self.secret.clone()).map_err(BrainError::Client)?;
         let dispatcher = Dispatcher {
             pod: registry.pod().clone(),
             registry: Arc::clone(&registry),
             cleanups: leases.cleanups(),
-            types: self.registry.types().into(),
+            types: handlers.types().into(),
             runner: runner.clone(),
             peers,
         };
@@ -87,6 +99,9 @@ impl BrainBuilder {
             reconcile_interval: self.reconcile_interval,
             state: Arc::default(),
         };
+        let pool = |mcp: Mcp| mcp.pool(leases.clone(), registry.pod().clone());
+        let mcp = mcp.map(pool).transpose();
+        let mcp = mcp.map_err(|error| BrainError::Handler(error.into()))?;
         let served = Served {
             leases: leases.clone(),
             database: self.database,
@@ -94,6 +109,7 @@ impl BrainBuilder {
             runner: runner.clone(),
             sweeper: sweeper.clone(),
             jobs: Jobs::new(stopping.clone()),
+            mcp: mcp.clone(),
             metrics: self.metrics.clone(),
             stopping: stopping.clone(),
         };
@@ -108,6 +124,12 @@ impl BrainBuilder {
             let ended = beating.keep_alive().await;
             ended.map_err(|error| in_full(&error))
         });
+        if let Some(pool) = mcp.clone() {
+            tasks.spawn("the pool of MCP sessions", async move {
+                pool.keep().await;
+                Ok(())
+            });
+        }
         let late = Late {
             registry: Arc::clone(&registry),
             leases: leases.clone(),
@@ -134,6 +156,7 @@ impl BrainBuilder {
             leases,
             registry,
             runner,
+            mcp,
             stopping,
             site,
             tasks,

@@ -4,6 +4,7 @@ mod asking;
 mod dispatch;
 mod fleet;
 mod lifecycle;
+mod mcp;
 mod pods;
 mod routes;
 mod store;

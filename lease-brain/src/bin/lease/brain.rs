@@ -1,6 +1,7 @@
 //! Which brain is asked, with which secret, and what its refusals mean to the shell.
 
 use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,12 +10,14 @@ use lease_brain::api::{JobProgress, JobStarted, Problem};
 use lease_brain::args::internal_token;
 use lease_brain::client::{BrainClient, CallError};
 use lease_brain::cluster::{PodStatus, check_endpoint};
+use lease_brain::mcp::{ToolName, holder_ref};
+use lease_shared::{Filter, HolderView, LeaseViews, PodId, Tenancy};
 use mongodb::Database;
 use secrecy::SecretString;
 use tokio::time::Instant;
 
-use crate::connection::pods;
-use crate::exit::{INVALID, LOST, UNAVAILABLE, USAGE, coded};
+use crate::connection::{asked, pods};
+use crate::exit::{BUSY, INVALID, LOST, UNAVAILABLE, USAGE, coded};
 
 /// What takes no longer needs no words.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -41,17 +44,66 @@ pub(crate) struct Brains(Vec<BrainClient>);
 impl BrainAt {
     /// Looks for living brains where none is named. Judges the options before any traffic.
     pub(crate) async fn find(self, database: &Database) -> anyhow::Result<Brains> {
-        let secret = self.secret()?;
-        let endpoints = match self.brain {
-            Some(url) => vec![checked(url)?],
-            None => living(database).await?,
+        let endpoints = match &self.brain {
+            Some(url) => vec![checked(url.clone())?],
+            None => {
+                self.secret()?;
+                living(database).await?
+            }
         };
+        self.clients(endpoints)
+    }
+
+    fn clients(&self, endpoints: Vec<String>) -> anyhow::Result<Brains> {
+        let secret = self.secret()?;
         let clients = endpoints
             .iter()
             .map(|endpoint| BrainClient::new(endpoint, &secret))
             .collect::<Result<_, _>>()
             .map_err(|error| coded(INVALID, error.to_string()))?;
         Ok(Brains(clients))
+    }
+
+    /// Looks for the brain that keeps someone's session at a tool, or else would open it: the same one each time, for as
+    /// long as it lives, or a user would wait for a session of their own in another brain.
+    pub(crate) async fn find_session(
+        self,
+        database: &Database,
+        tool: &ToolName,
+        tenancy: &Tenancy,
+    ) -> anyhow::Result<Brains> {
+        if self.brain.is_some() {
+            return self.find(database).await;
+        }
+        let filter = Filter {
+            tenant: Some(tenancy.tenant().to_owned()),
+            project: Some(tenancy.project().to_owned()),
+            user: Some(tenancy.user().to_owned()),
+            lease_type: Some("mcp".to_owned()),
+            ..Filter::default()
+        };
+        let views = LeaseViews::new(database.clone());
+        let held = asked(views.holders(&filter).await)?.entries;
+        let liveness = pods(database).await?;
+        let keeper = |pod: &PodId| {
+            let its = |holder: &&HolderView| holder.holder_ref == holder_ref(tool);
+            let keeps = |holder: &HolderView| holder.pod.as_deref() == Some(pod.as_str());
+            held.iter().filter(its).any(keeps)
+        };
+        let mut at: Vec<_> = liveness
+            .pods()
+            .iter()
+            .filter(|pod| pod.alive && pod.status == PodStatus::Running)
+            .filter_map(|pod| {
+                let endpoint = pod.endpoint.clone()?;
+                let mut hasher = DefaultHasher::new();
+                (&endpoint, tool, tenancy.to_string()).hash(&mut hasher);
+                Some((!keeper(&pod.pod), hasher.finish(), endpoint))
+            })
+            .collect();
+        at.sort();
+        let endpoints = at.into_iter().map(|(.., endpoint)| endpoint).collect();
+        self.clients(some_alive(endpoints)?)
     }
 
     fn secret(&self) -> anyhow::Result<SecretString> {
@@ -101,6 +153,10 @@ async fn living(database: &Database) -> anyhow::Result<Vec<String>> {
         .into_iter()
         .filter_map(|pod| pod.endpoint.clone())
         .collect();
+    some_alive(endpoints)
+}
+
+fn some_alive(endpoints: Vec<String>) -> anyhow::Result<Vec<String>> {
     if endpoints.is_empty() {
         return Err(coded(
             UNAVAILABLE,
@@ -174,6 +230,11 @@ impl Asked<'_> {
                 Problem::UNKNOWN_TOKEN => (LOST, ""),
                 Problem::UNKNOWN_POD => (INVALID, ": `lease pods` shows them"),
                 Problem::BAD_REQUEST => (USAGE, ""),
+                Problem::BUSY => (BUSY, ""),
+                Problem::LOST => (LOST, "; the next call opens a new session"),
+                Problem::UNDEFINED | Problem::INVALID | Problem::NO_TOOLS => (INVALID, ""),
+                Problem::CALL_REFUSED => (1, ""),
+                Problem::CALL_UNKNOWN => (UNAVAILABLE, "; look before you repeat it"),
                 _ => (UNAVAILABLE, ""),
             },
         };

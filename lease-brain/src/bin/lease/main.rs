@@ -6,6 +6,7 @@ mod connection;
 mod document;
 mod exit;
 mod lease;
+mod mcp;
 mod output;
 mod ticker;
 
@@ -49,6 +50,7 @@ enum Command {
     Sweep(lease::sweep::Opts),
     Reconcile(lease::reconcile::Opts),
     Document(document::Opts),
+    Mcp(mcp::Opts),
 }
 
 fn main() -> ExitCode {
@@ -112,6 +114,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sweep(opts) => lease::sweep::run(opts, connection, json).await,
         Command::Reconcile(opts) => lease::reconcile::run(opts, connection, json).await,
         Command::Document(opts) => document::run(opts, connection, json).await,
+        Command::Mcp(opts) => mcp::run(opts, connection, json).await,
     };
     match done {
         Ok(code) => Ok(code),

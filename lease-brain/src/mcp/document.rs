@@ -1,0 +1,492 @@
+//! What a tool document says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lease_shared::LeaseRef;
+use lease_shared::definition::{
+    DocumentAddress, DocumentError, InlineDefinition, Layer, read_document,
+};
+use reqwest::Url;
+use reqwest::header::HeaderName;
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::secrets::SecretName;
+
+/// A tool document, checked as a whole.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolDocument {
+    pub(crate) transport: Transport,
+    pub(crate) lease: LeaseRef,
+    pub(crate) call_timeout: Duration,
+    pub(crate) init_timeout: Duration,
+    pub(crate) default_args: serde_json::Map<String, serde_json::Value>,
+}
+
+/// How the server is reached.
+#[derive(Debug, Clone)]
+pub(crate) enum Transport {
+    Http {
+        url: Url,
+        auth: Auth,
+        event_stream: bool,
+    },
+    Stdio {
+        program: String,
+        args: Vec<String>,
+        cwd: Option<PathBuf>,
+        env: BTreeMap<String, Setting>,
+    },
+}
+
+/// What each request to the server carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Auth {
+    None,
+    Bearer { token: SecretName },
+    Basic { user: String, password: SecretName },
+    Header { name: HeaderName, value: SecretName },
+}
+
+/// A value that may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Plain(String),
+    Secret(SecretName),
+}
+
+/// Seconds that a server may take.
+const SECONDS: std::ops::RangeInclusive<u64> = 1..=3600;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Written {
+    r#type: Type,
+    #[serde(default, deserialize_with = "present")]
+    name: Option<String>,
+    #[serde(default, rename = "description", deserialize_with = "present")]
+    _description: Option<Text>,
+    parameters: Parameters,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Type {
+    McpServer,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Parameters {
+    transport: TransportName,
+    #[serde(default, deserialize_with = "present")]
+    url: Option<Text>,
+    #[serde(default, deserialize_with = "present")]
+    event_stream: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    auth: Option<WrittenAuth>,
+    #[serde(default, deserialize_with = "present")]
+    command: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "present")]
+    cwd: Option<Text>,
+    #[serde(default, deserialize_with = "present")]
+    env: Option<Unique<Setting>>,
+    #[serde(default, deserialize_with = "present")]
+    timeout_seconds: Option<Seconds>,
+    #[serde(default, deserialize_with = "present")]
+    init_timeout_seconds: Option<Seconds>,
+    #[serde(default, deserialize_with = "present")]
+    default_args: Option<Unique<serde_json::Value>>,
+    #[serde(default, deserialize_with = "present")]
+    lease: Option<Lease>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum TransportName {
+    Http,
+    Stdio,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct WrittenAuth {
+    r#type: AuthType,
+    #[serde(default, deserialize_with = "present")]
+    token: Option<Secret>,
+    #[serde(default, deserialize_with = "present")]
+    user: Option<Text>,
+    #[serde(default, deserialize_with = "present")]
+    password: Option<Secret>,
+    #[serde(default, deserialize_with = "present")]
+    name: Option<Text>,
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Secret>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum AuthType {
+    None,
+    Bearer,
+    Basic,
+    Header,
+}
+
+/// Null is not absence: somebody meant to write something.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    source: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(source).map(Some)
+}
+
+/// A text that is not empty.
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        match String::deserialize(source)? {
+            text if text.is_empty() => {
+                Err(D::Error::custom("is empty: write a text, or remove it"))
+            }
+            text => Ok(Self(text)),
+        }
+    }
+}
+
+/// The name of a secret. What stands there instead may be the secret itself, so no error shows it.
+struct Secret(SecretName);
+
+const REFERENCE: &str =
+    "must be {{secret:NAME}} in quotes, and nothing else: a secret does not stand in a document";
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let Ok(serde_yaml::Value::String(text)) = serde_yaml::Value::deserialize(source) else {
+            return Err(D::Error::custom(REFERENCE));
+        };
+        let name = SecretName::from_reference(&text);
+        name.map(Self).ok_or_else(|| D::Error::custom(REFERENCE))
+    }
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let Ok(serde_yaml::Value::String(text)) = serde_yaml::Value::deserialize(source) else {
+            return Err(D::Error::custom("must be a text: write numbers in quotes"));
+        };
+        if let Some(name) = SecretName::from_reference(&text) {
+            return Ok(Self::Secret(name));
+        }
+        match text.contains("{{secret:") || text.contains('\0') {
+            true => Err(D::Error::custom(REFERENCE)),
+            false => Ok(Self::Plain(text)),
+        }
+    }
+}
+
+struct Seconds(Duration);
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let seconds = u64::deserialize(source)?;
+        if SECONDS.contains(&seconds) {
+            return Ok(Self(Duration::from_secs(seconds)));
+        }
+        let (least, most) = (SECONDS.start(), SECONDS.end());
+        let problem = format!("`{seconds}`: must be a number of seconds from {least} to {most}");
+        Err(D::Error::custom(problem))
+    }
+}
+
+/// A name, or a definition of its own.
+enum Lease {
+    Named(String),
+    Inline(InlineDefinition),
+}
+
+impl<'de> Deserialize<'de> for Lease {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        match serde_yaml::Value::deserialize(source)? {
+            serde_yaml::Value::String(name) => Ok(Self::Named(name)),
+            serde_yaml::Value::Null => Err(D::Error::custom(
+                "is empty: write a lease's name or an inline definition, or remove it for none",
+            )),
+            value => InlineDefinition::deserialize(value)
+                .map(Self::Inline)
+                .map_err(D::Error::custom),
+        }
+    }
+}
+
+/// A mapping that has each key once.
+struct Unique<T>(BTreeMap<String, T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Unique<T> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Once<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Once<T> {
+            type Value = Unique<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unique<T>, A::Error> {
+                let mut read = BTreeMap::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if read.contains_key(&key) {
+                        map.next_value::<IgnoredAny>()?;
+                        let problem = format!("`{key}` stands there a second time: keep one");
+                        return Err(A::Error::custom(problem));
+                    }
+                    let value = map.next_value()?;
+                    read.insert(key, value);
+                }
+                Ok(Unique(read))
+            }
+        }
+        source.deserialize_map(Once(std::marker::PhantomData))
+    }
+}
+
+impl ToolDocument {
+    /// Reads and checks the text of the tool document at `address`.
+    ///
+    /// # Errors
+    /// It breaks a rule, or names a command in a layer that may name none.
+    pub(crate) fn parse(
+        text: &str,
+        layer: Layer,
+        address: &DocumentAddress,
+        project_commands: bool,
+    ) -> Result<Self, DocumentError> {
+        let written: Written = read_document(text, Some(layer), address)?;
+        let Type::McpServer = written.r#type;
+        let refuse = Refuse {
+            text,
+            layer,
+            address,
+        };
+        let file = address.path().rsplit('/').next().unwrap_or_default();
+        if let Some(name) = written.name.filter(|name| file != format!("{name}.yaml")) {
+            let problem = "must equal the file's name: correct it, or remove it";
+            return Err(refuse.at_key("name", problem).value(Some(&name)));
+        }
+        let may_execute = project_commands || matches!(layer, Layer::Bundled | Layer::System);
+        refuse.checked(written.parameters, may_execute)
+    }
+}
+
+/// What is refused after the document was read.
+struct Refuse<'a> {
+    text: &'a str,
+    layer: Layer,
+    address: &'a DocumentAddress,
+}
+
+impl Refuse<'_> {
+    fn because(&self, field: &str, problem: &str) -> DocumentError {
+        self.at_key(&format!("parameters.{field}"), problem)
+    }
+
+    fn at_key(&self, field: &str, problem: &str) -> DocumentError {
+        DocumentError::new(Some(self.layer), self.address, problem).in_field(self.text, field)
+    }
+
+    fn checked(&self, p: Parameters, may_execute: bool) -> Result<ToolDocument, DocumentError> {
+        let strangers: &[(&str, bool)] = match p.transport {
+            TransportName::Http => &[
+                ("command", p.command.is_some()),
+                ("cwd", p.cwd.is_some()),
+                ("env", p.env.is_some()),
+            ],
+            TransportName::Stdio => &[
+                ("url", p.url.is_some()),
+                ("auth", p.auth.is_some()),
+                ("eventStream", p.event_stream.is_some()),
+            ],
+        };
+        if let Some((stranger, _)) = strangers.iter().find(|(_, there)| *there) {
+            let problem = match p.transport {
+                TransportName::Http => "belongs to the transport stdio: remove it",
+                TransportName::Stdio => "belongs to the transport http: remove it",
+            };
+            return Err(self.because(stranger, problem));
+        }
+        let transport = match p.transport {
+            TransportName::Http => Transport::Http {
+                url: self.url(p.url)?,
+                auth: self.auth(p.auth)?,
+                event_stream: p.event_stream.unwrap_or(true),
+            },
+            TransportName::Stdio => self.stdio(p.command, p.cwd, p.env, may_execute)?,
+        };
+        let lease = match p.lease {
+            None => LeaseRef::None,
+            Some(Lease::Inline(definition)) => LeaseRef::inline(definition),
+            Some(Lease::Named(name)) => LeaseRef::named(&name)
+                .map_err(|error| self.because("lease", error.rule).value(Some(&error.value)))?,
+        };
+        let seconds = |given: Option<Seconds>, otherwise| {
+            given.map_or(Duration::from_secs(otherwise), |given| given.0)
+        };
+        Ok(ToolDocument {
+            transport,
+            lease,
+            call_timeout: seconds(p.timeout_seconds, 60),
+            init_timeout: seconds(p.init_timeout_seconds, 5),
+            default_args: p
+                .default_args
+                .map(|args| args.0.into_iter().collect())
+                .unwrap_or_default(),
+        })
+    }
+
+    fn url(&self, given: Option<Text>) -> Result<Url, DocumentError> {
+        let Some(Text(given)) = given else {
+            return Err(self.because("url", "is missing: the transport http needs one"));
+        };
+        let rule = "must be a URL like http://mcp.internal:3901/mcp, without a user, a password and a fragment";
+        // What cannot be read may hold a password: it is not shown.
+        let url = Url::parse(&given).map_err(|_| self.because("url", rule))?;
+        let plain = matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some_and(|host| !host.is_empty())
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.fragment().is_none();
+        if !plain {
+            return Err(self.because("url", rule));
+        }
+        if given.contains("{{secret:") {
+            return Err(self.because("url", "must hold no secret: addresses are shown and logged"));
+        }
+        Ok(url)
+    }
+
+    fn auth(&self, given: Option<WrittenAuth>) -> Result<Auth, DocumentError> {
+        let Some(auth) = given else {
+            return Ok(Auth::None);
+        };
+        let needed: &[&str] = match auth.r#type {
+            AuthType::None => &[],
+            AuthType::Bearer => &["token"],
+            AuthType::Basic => &["user", "password"],
+            AuthType::Header => &["name", "value"],
+        };
+        let given = [
+            ("token", auth.token.is_some()),
+            ("user", auth.user.is_some()),
+            ("password", auth.password.is_some()),
+            ("name", auth.name.is_some()),
+            ("value", auth.value.is_some()),
+        ];
+        for (field, there) in given {
+            let problem = match (there, needed.contains(&field)) {
+                (true, false) => "does not belong to this type of auth: remove it",
+                (false, true) => "is missing: this type of auth needs it",
+                _ => continue,
+            };
+            return Err(self.because(&format!("auth.{field}"), problem));
+        }
+        Ok(
+            match (auth.token, auth.user, auth.password, auth.name, auth.value) {
+                (Some(token), ..) => Auth::Bearer { token: token.0 },
+                (_, Some(user), Some(password), ..) => {
+                    if user.0.contains(':') || user.0.chars().any(char::is_control) {
+                        let problem = "must have no colon and no control characters";
+                        return Err(self.because("auth.user", problem));
+                    }
+                    Auth::Basic {
+                        user: user.0,
+                        password: password.0,
+                    }
+                }
+                (.., Some(name), Some(value)) => Auth::Header {
+                    name: self.header(&name.0)?,
+                    value: value.0,
+                },
+                _ => Auth::None,
+            },
+        )
+    }
+
+    fn header(&self, name: &str) -> Result<HeaderName, DocumentError> {
+        const OURS: [&str; 8] = [
+            "accept",
+            "content-type",
+            "content-length",
+            "host",
+            "connection",
+            "mcp-session-id",
+            "mcp-protocol-version",
+            "last-event-id",
+        ];
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+            self.because("auth.name", "must be the name of an HTTP header")
+                .value(Some(name))
+        })?;
+        match OURS.contains(&header.as_str()) {
+            true => Err(self
+                .because("auth.name", "is a header of the protocol: choose another")
+                .value(Some(name))),
+            false => Ok(header),
+        }
+    }
+
+    fn stdio(
+        &self,
+        command: Option<Vec<Text>>,
+        cwd: Option<Text>,
+        env: Option<Unique<Setting>>,
+        may_execute: bool,
+    ) -> Result<Transport, DocumentError> {
+        let mut command = command.unwrap_or_default().into_iter().map(|text| text.0);
+        let Some(program) = command.next() else {
+            let problem =
+                "is missing: the transport stdio needs a list of a program and its arguments";
+            return Err(self.because("command", problem));
+        };
+        if !may_execute {
+            let problem = format!(
+                "a {}'s document may name no command to execute: write it in the system layer, or start the brain with \
+                 --allow-project-commands",
+                self.layer
+            );
+            return Err(self.because("command", &problem).value(Some(&program)));
+        }
+        let args: Vec<String> = command.collect();
+        if [&program]
+            .into_iter()
+            .chain(&args)
+            .any(|text| text.contains('\0'))
+        {
+            return Err(self.because("command", "must have no NUL characters"));
+        }
+        let cwd = cwd.map(|cwd| PathBuf::from(cwd.0));
+        if let Some(relative) = cwd.as_ref().filter(|cwd| !cwd.is_absolute()) {
+            let problem = "must be an absolute path";
+            let value = relative.display().to_string();
+            return Err(self.because("cwd", problem).value(Some(&value)));
+        }
+        let env = env.map(|env| env.0).unwrap_or_default();
+        let odd = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+        if let Some(name) = env.keys().find(odd) {
+            let problem = "must be the names of variables, without `=`";
+            return Err(self.because("env", problem).value(Some(name)));
+        }
+        Ok(Transport::Stdio {
+            program,
+            args,
+            cwd,
+            env,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
