@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use lease_brain::api::INTERNAL_TOKEN;
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::json;
@@ -10,7 +11,7 @@ use test_mcp::fake::{FakeMcp, Fault, Gone, Step};
 use test_mongo::eventually;
 
 use super::{ADA, Attempts, BOB, Whose, call, close, fake, of, parameters, result, tools};
-use crate::asking::{internal, send};
+use crate::asking::{internal, plain, send};
 use crate::fleet::{Fleet, PodOptions, SOON};
 
 fn refused(reply: &crate::asking::Reply, status: u16, code: &str) {
@@ -421,4 +422,48 @@ async fn waiting_for_the_browser_ends_with_the_definitions_wait() {
     .await
     .unwrap();
     result(&call(&pod, "fake", ADA, "echo", json!({})).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_are_internal_and_take_calls_alone() {
+    let fleet = Fleet::new().await;
+    let server = fake(&fleet).await;
+    let pod = fleet.pod("a").await;
+    let mut body = of(ADA);
+    body["name"] = json!("echo");
+    for verb in ["tools", "call", "close"] {
+        let path = format!("/internal/mcp/fake/{verb}");
+        let bare = plain(&pod, Method::POST, &path).json(&of(ADA));
+        refused(&send(bare).await, 403, "FORBIDDEN");
+        let wrong = plain(&pod, Method::POST, &path).header(INTERNAL_TOKEN, "wrong");
+        refused(&send(wrong.json(&of(ADA))).await, 403, "FORBIDDEN");
+        let mut unknown = of(ADA);
+        unknown["extra"] = json!(1);
+        let mut system = of(ADA);
+        system["tenant"] = json!("_vance");
+        if verb == "call" {
+            system["name"] = json!("echo");
+        }
+        for (status, text) in [
+            (400, String::new()),
+            (400, "{".to_owned()),
+            (422, "[]".to_owned()),
+            (422, unknown.to_string()),
+            (413, "x".repeat(4 * 1024 * 1024 + 1)),
+        ] {
+            let call =
+                internal(&pod, Method::POST, &path).header("content-type", "application/json");
+            refused(&send(call.body(text)).await, status, "BAD_REQUEST");
+        }
+        refused(
+            &send(internal(&pod, Method::POST, &path).json(&system)).await,
+            400,
+            "BAD_REQUEST",
+        );
+    }
+    assert!(server.requests().is_empty());
+    // Arguments may be a whole document.
+    body["arguments"] = json!({ "text": "x".repeat(1024 * 1024) });
+    let large = send(internal(&pod, Method::POST, "/internal/mcp/fake/call").json(&body)).await;
+    assert!(result(&large).to_string().len() > 1024 * 1024);
 }
