@@ -23,7 +23,7 @@ mod processes;
 mod server;
 mod tools;
 
-pub use everything::Everything;
+pub use everything::{Everything, SessionEvent};
 pub use playwright::{PAGE, Playwright, Profile};
 pub use processes::{browsers_of, processes_mentioning};
-pub use tools::{REQUIRED, Tools, find, tools};
+pub use tools::{REQUIRED, Tools, find, tools, tools_for};

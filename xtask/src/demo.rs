@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: real commands from several processes share a resource under caps, and two of them are killed; pods
-//! hold what must be switched off, and one of them is killed.
+//! hold what must be switched off, and users' sessions at an MCP server, and one of them is killed.
 
 mod board;
 pub(crate) mod contender;
@@ -10,6 +10,8 @@ mod plug;
 pub(crate) mod pod;
 mod pods;
 mod replay;
+mod sessions;
+mod users;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ use board::Board;
 use fleet::Fleet;
 use journal::{Entry, Journal};
 use pods::{NAMES, Pods};
+use sessions::Sessions;
 
 /// The lease that all contend for.
 const LEASE: &str = "compile";
@@ -52,7 +55,7 @@ pub(crate) struct Opts {
     /// How long the commands contend; the end waits for what was killed to come back
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(5..=3600))]
     seconds: u64,
-    /// Print the verdict as one JSON object
+    /// Print the verdict as one JSON object; `sessions` in it is null where what MCP servers need is missing
     #[arg(long)]
     json: bool,
 }
@@ -79,6 +82,8 @@ struct Verdict {
     leaked: usize,
     max_in_use: BTreeMap<String, usize>,
     cap: BTreeMap<String, usize>,
+    /// `null` where Node is missing.
+    sessions: Option<sessions::Verdict>,
     seconds: f64,
 }
 
@@ -91,6 +96,7 @@ struct Killed {
 pub(crate) async fn run(opts: Opts) -> Result<()> {
     let started = Instant::now();
     let lease = build_binaries()?.join("lease");
+    let tools = test_mcp::real::tools_for("the demo's sessions at an MCP server")?;
     let server = match given_uri() {
         Some(_) => None,
         None => Some(Mongod::start().await?),
@@ -125,17 +131,33 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
     }
 
     let board = Board::new(!opts.json);
+    let mut sessions = match &tools {
+        Some(tools) => Some(Sessions::start(&store, tools).await?),
+        None => None,
+    };
     let mut pods = Pods::start(&store, client.database(&store.database)).await?;
+    if let Some(sessions) = &mut sessions {
+        sessions.begin(&client.database(&store.database), pods.secret());
+    }
     let mut fleet = Fleet::start(&store, &journal)?;
     let (watched, lost) = tokio::join!(
         watch(&opts, &mut fleet, &journal, &leases, &board),
-        pods.lose_one(&leases, |text| board.say(text)),
+        pods.lose_one(&leases, sessions.as_ref(), |text| board.say(text)),
     );
     board.end();
     let outcomes = fleet.stop().await;
+    let users = match &mut sessions {
+        Some(sessions) => sessions.end().await,
+        None => Ok(()),
+    };
     let (killed, reaped) = watched?;
     let (outcomes, lost) = (outcomes?, lost?);
+    users?;
     let handled = pods.stop().await?;
+    let sessions = match &sessions {
+        Some(sessions) => Some(sessions.verdict(lost.sessions).await?),
+        None => None,
+    };
     let swept = leases.sweep().await;
     ensure!(
         swept.failed.is_empty(),
@@ -165,6 +187,7 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
             .sum(),
         max_in_use: replay.max_in_use,
         cap: replay.cap,
+        sessions,
         seconds: (started.elapsed().as_secs_f64() * 10.0).round() / 10.0,
     };
     client.database(&store.database).drop().await?;
@@ -290,20 +313,21 @@ impl Store {
     }
 
     async fn define(&self) -> Result<()> {
-        self.put(LEASE, "_vance", "_tenant", SYSTEM).await?;
+        let document = format!("lease/{LEASE}");
+        self.put(&document, "_vance", "_tenant", SYSTEM).await?;
         for tenant in TENANTS {
-            self.put(LEASE, tenant, "_tenant", TENANT).await?;
+            self.put(&document, tenant, "_tenant", TENANT).await?;
             for project in PROJECTS {
-                self.put(LEASE, tenant, project, PROJECT).await?;
+                self.put(&document, tenant, project, PROJECT).await?;
             }
         }
         Ok(())
     }
 
-    async fn put(&self, lease: &str, tenant: &str, project: &str, text: &str) -> Result<()> {
+    async fn put(&self, document: &str, tenant: &str, project: &str, text: &str) -> Result<()> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), text)?;
-        let path = format!("_vance/config/lease/{lease}.yaml");
+        let path = format!("_vance/config/{document}.yaml");
         let mut command = self.command();
         command
             .args([
@@ -367,6 +391,9 @@ fn report(opts: &Opts, verdict: &Verdict) -> Result<()> {
             verdict.handlers_failed,
             verdict.left_on
         );
+        if let Some(sessions) = &verdict.sessions {
+            println!("{sessions}");
+        }
     }
     if verdict.over_cap + verdict.leaked + verdict.failed + verdict.left_on > 0 {
         bail!(
@@ -376,6 +403,9 @@ fn report(opts: &Opts, verdict: &Verdict) -> Result<()> {
             verdict.failed,
             verdict.left_on
         );
+    }
+    if let Some(sessions) = &verdict.sessions {
+        sessions.check()?;
     }
     if !opts.json {
         println!("no cap was passed, no slot was leaked");

@@ -89,6 +89,11 @@ impl Server {
         self.directory.path()
     }
 
+    pub(super) fn log(&self) -> Result<String> {
+        let log = fs::read(log_of(self.directory.path())).context("read the server's log")?;
+        Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
     pub(super) fn log_tail(&self) -> String {
         log_tail(&log_of(self.directory.path()))
     }

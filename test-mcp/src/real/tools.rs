@@ -29,16 +29,21 @@ pub struct Tools {
 ///
 /// Whether a lack is an error, [`MCP_E2E`](REQUIRED) says. Blocks, for some seconds when it installs.
 pub fn tools() -> Result<Option<Tools>> {
+    tools_for("tests with real MCP servers")
+}
+
+/// As [`tools`], for what the line on stderr then calls skipped.
+pub fn tools_for(what: &str) -> Result<Option<Tools>> {
     let wish = env::var(REQUIRED).unwrap_or_default();
     if wish == "0" {
-        eprintln!("skipped: tests with real MCP servers, because {REQUIRED}=0");
+        eprintln!("skipped: {what}, because {REQUIRED}=0");
         return Ok(None);
     }
     match find() {
         Ok(tools) => Ok(Some(tools)),
         Err(error) if wish == "1" => Err(error.context(format!("{REQUIRED}=1"))),
         Err(error) => {
-            eprintln!("skipped: tests with real MCP servers, because {error:#}");
+            eprintln!("skipped: {what}, because {error:#}");
             Ok(None)
         }
     }

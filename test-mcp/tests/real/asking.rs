@@ -39,6 +39,10 @@ impl Session {
         Ok((session, answer))
     }
 
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The text of a tool's answer.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<String> {
         let parameters = json!({ "name": tool, "arguments": arguments });

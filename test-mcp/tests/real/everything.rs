@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use test_mcp::real::{Everything, processes_mentioning, tools};
+use test_mcp::real::{Everything, SessionEvent, processes_mentioning, tools};
 
 use crate::asking::Session;
 
@@ -16,8 +16,14 @@ async fn session_lives_until_its_delete() -> Result<()> {
     assert_eq!(answer["serverInfo"]["name"], "mcp-servers/everything");
     let echo = session.call("echo", json!({ "message": "hello" })).await?;
     assert_eq!(echo, "Echo: hello");
+    let opened = SessionEvent::Opened(session.id().to_owned());
+    assert_eq!(server.session_events()?, std::slice::from_ref(&opened));
+    assert!(server.has_session(session.id()).await?);
     assert_eq!(session.delete().await?, 200);
     assert_eq!(session.delete().await?, 400);
+    let ended = SessionEvent::Ended(session.id().to_owned());
+    assert_eq!(server.session_events()?, [opened, ended]);
+    assert!(!server.has_session(session.id()).await?);
     Ok(())
 }
 

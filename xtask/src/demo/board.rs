@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lease_shared::{Filter, LeaseService, Level};
 
 use super::fleet::Outcomes;
-use super::{PROJECTS, TENANTS};
+use super::{LEASE, PROJECTS, TENANTS};
 
 /// A bar for each shared counter, and one line of outcomes. Draws nothing where standard error is no terminal.
 pub(crate) struct Board {
@@ -50,7 +50,11 @@ impl Board {
         if self.all.is_hidden() {
             return;
         }
-        if let Ok(counters) = leases.views().counters(&Filter::default()).await {
+        let filter = Filter {
+            resource: Some(LEASE.to_owned()),
+            ..Filter::default()
+        };
+        if let Ok(counters) = leases.views().counters(&filter).await {
             for (scope, bar) in &self.bars {
                 let counter = counters.entries.iter().find(|counter| {
                     counter.level != Level::User && counter.key.ends_with(&format!("|{scope}"))

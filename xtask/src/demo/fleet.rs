@@ -136,8 +136,12 @@ impl Outcomes {
 }
 
 pub(crate) fn kill_process(pid: i32) -> Result<()> {
+    signal(pid, Signal::KILL)
+}
+
+pub(crate) fn signal(pid: i32, signal: Signal) -> Result<()> {
     let pid = Pid::from_raw(pid).context("no process")?;
-    Ok(rustix::process::kill_process(pid, Signal::KILL)?)
+    Ok(rustix::process::kill_process(pid, signal)?)
 }
 
 pub(crate) fn kill_group(leader: i32) -> Result<()> {

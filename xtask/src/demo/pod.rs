@@ -1,4 +1,5 @@
-//! One pod of the demo: a process that links the brain and holds benches, until standard input ends.
+//! One pod of the demo: a process that links the brain, holds benches, and opens users' sessions, until standard
+//! input ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,7 @@ use futures_util::future::BoxFuture;
 use lease_brain::brain::{Brain, Shutdown};
 use lease_brain::cluster::PodSettings;
 use lease_brain::handlers::webhook::{self, Webhook, WebhookLimits, WebhookPayload};
+use lease_brain::mcp::McpSettings;
 use lease_brain::secrets::Secrets;
 use lease_shared::{
     AcquireError, CheckError, HandlerError, Lease, LeaseHandler, LeaseRef, LeaseRequest,
@@ -90,6 +92,10 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
     };
     let brain = Brain::builder(database, pod, listener)
         .handler("webhook", Arc::new(counted))?
+        .mcp(McpSettings {
+            secrets: Secrets::new(None),
+            project_commands: false,
+        })
         .internal_secret(Some(secret))
         .reap_interval(Duration::from_millis(700))
         .start()

@@ -1,21 +1,26 @@
-//! Pods that hold benches, one of which is killed: the others find it dead, have its benches switched off, and lend them
-//! again.
+//! Pods that hold benches and open sessions, one of which is killed: the others find it dead, have its benches switched
+//! off, end its sessions, and lend them again.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use lease_brain::cluster::PodLiveness;
 use lease_shared::{Filter, HolderState, HolderView, LeaseService, PodId};
 use mongodb::Database;
+use rustix::process::Signal;
+use secrecy::{ExposeSecret as _, SecretString};
 use test_mongo::eventually;
 use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::Store;
 use super::plug::Plug;
 use super::pod::Handled;
+use super::sessions::Sessions;
+use super::{Store, fleet};
 
 /// The lease of a bench.
 pub(super) const BENCH: &str = "bench";
@@ -32,6 +37,7 @@ pub(super) struct Pods {
     children: BTreeMap<String, Child>,
     plug: Plug,
     database: Database,
+    secret: SecretString,
 }
 
 /// What became of a dead pod's leases.
@@ -41,6 +47,17 @@ pub(super) struct Lost {
     pub(super) leases: usize,
     /// Benches that were switched off.
     pub(super) switched_off: usize,
+    /// Sessions that the server had through the killed pod.
+    pub(super) sessions: usize,
+}
+
+/// A pod that is stopped and still there, so that what it holds stays as it is.
+struct Frozen {
+    name: String,
+    endpoint: String,
+    child: Child,
+    benches: Vec<HolderView>,
+    sessions: Vec<String>,
 }
 
 impl Pods {
@@ -48,9 +65,12 @@ impl Pods {
         let definition = format!(
             "name: {BENCH}\nlevels: {{ global: {BENCHES}, user: 1 }}\nttlSeconds: 60\nwaitMs: 500\n"
         );
-        store.put(BENCH, "_vance", "_tenant", &definition).await?;
+        let document = format!("lease/{BENCH}");
+        store
+            .put(&document, "_vance", "_tenant", &definition)
+            .await?;
         let plug = Plug::start().await?;
-        let secret = Uuid::new_v4().simple().to_string();
+        let secret = SecretString::from(Uuid::new_v4().simple().to_string());
         let mut children = BTreeMap::new();
         for name in NAMES {
             let mut command = Command::new(std::env::current_exe()?);
@@ -58,7 +78,7 @@ impl Pods {
             command
                 .env("MONGODB_URI", &store.uri)
                 .env("LEASE_DATABASE", &store.database)
-                .env("LEASE_INTERNAL_TOKEN", &secret)
+                .env("LEASE_INTERNAL_TOKEN", secret.expose_secret())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .kill_on_drop(true);
@@ -68,65 +88,118 @@ impl Pods {
             children,
             plug,
             database,
+            secret,
         })
     }
 
-    /// Kills the pod that holds the most, and waits until the others have cleaned up behind it and hold everything.
+    /// What their internal routes are called with.
+    pub(super) fn secret(&self) -> &SecretString {
+        &self.secret
+    }
+
+    /// Kills a pod that holds benches, and sessions if there are any, and waits until the others have cleaned up behind it
+    /// and hold everything.
     pub(super) async fn lose_one(
         &mut self,
         leases: &LeaseService,
+        sessions: Option<&Sessions>,
         say: impl Fn(&str),
     ) -> Result<Lost> {
         self.all_lent(leases, "all benches are lent").await?;
-        let held = benches(leases).await?;
-        let mut by_pod: BTreeMap<String, Vec<HolderView>> = BTreeMap::new();
-        for bench in held {
-            by_pod
-                .entry(bench.pod.clone().unwrap_or_default())
-                .or_default()
-                .push(bench);
+        let mut lost = self.freeze_one(leases, sessions).await?;
+        if let Some(sessions) = sessions {
+            sessions.kills(&lost.endpoint);
         }
-        let (victim, lost) = by_pod
-            .into_iter()
-            .max_by_key(|(_, held)| held.len())
-            .context("nothing is lent")?;
-        let liveness = PodLiveness::read(&self.database, None).await?;
-        let name = liveness
-            .node_name(&PodId::new(&victim)?)
-            .context("a pod without a row")?;
-        let mut child = self
-            .children
-            .remove(name)
-            .context("a pod that is not ours")?;
-        child.kill().await?;
-        let started = tokio::time::Instant::now();
+        lost.child.kill().await?;
+        let started = Instant::now();
+        let held = match sessions {
+            Some(_) => format!(" and {} sessions", lost.sessions.len()),
+            None => String::new(),
+        };
         say(&format!(
-            "killed with -9: pod {name}, which held {} of {BENCHES} benches",
-            lost.len()
+            "killed with -9: pod {}, which held {} of {BENCHES} benches{held}",
+            lost.name,
+            lost.benches.len()
         ));
         eventually(
-            "the dead pod's benches are switched off",
+            "the dead pod's benches are switched off and its sessions ended",
             SOON,
             async || {
                 let mut open = 0;
-                for bench in &lost {
+                for bench in &lost.benches {
                     open += usize::from(leases.views().holder(&bench.token).await?.is_some());
+                }
+                if let Some(sessions) = sessions {
+                    open += sessions.open_of(&lost.sessions)?;
                 }
                 Ok(open == 0)
             },
         )
         .await?;
         let calls = self.plug.calls();
+        let held = match sessions {
+            Some(_) => format!(", and {} sessions ended,", lost.sessions.len()),
+            None => String::new(),
+        };
         say(&format!(
-            "{} benches were switched off by the pods that live, {:.1} s later",
+            "{} benches were switched off{held} by the pods that live, {:.1} s later",
             calls.len(),
             started.elapsed().as_secs_f64()
         ));
         self.all_lent(leases, "all benches are lent again").await?;
         Ok(Lost {
-            leases: lost.len(),
+            leases: lost.benches.len(),
             switched_off: calls.len(),
+            sessions: lost.sessions.len(),
         })
+    }
+
+    /// Stops the pod with the most benches among those that have a session too, if there are any, and looks again: what
+    /// a stopped process holds does not change any more.
+    async fn freeze_one(
+        &mut self,
+        leases: &LeaseService,
+        sessions: Option<&Sessions>,
+    ) -> Result<Frozen> {
+        let give_up = Instant::now() + SOON;
+        while Instant::now() < give_up {
+            let liveness = PodLiveness::read(&self.database, None).await?;
+            let mut pods: Vec<_> = by_pod(benches(leases).await?).into_iter().collect();
+            pods.sort_by_key(|(_, held)| Reverse(held.len()));
+            for (pod, _) in pods {
+                let pod_id = PodId::new(&pod)?;
+                let name = liveness.node_name(&pod_id).context("a pod without a row")?;
+                let Some(endpoint) = liveness.endpoint(&pod_id) else {
+                    continue;
+                };
+                if matches!(sessions, Some(all) if all.through(endpoint).await?.is_empty()) {
+                    continue;
+                }
+                let child = self.children.get(name).context("a pod not ours")?;
+                let pid = i32::try_from(child.id().context("a pod ended by itself")?)?;
+                fleet::signal(pid, Signal::STOP)?;
+                let benches = by_pod(benches(leases).await?)
+                    .remove(&pod)
+                    .unwrap_or_default();
+                let through = match sessions {
+                    Some(sessions) => sessions.through(endpoint).await?,
+                    None => Vec::new(),
+                };
+                if benches.is_empty() || (sessions.is_some() && through.is_empty()) {
+                    fleet::signal(pid, Signal::CONT)?;
+                    continue;
+                }
+                return Ok(Frozen {
+                    name: name.to_owned(),
+                    endpoint: endpoint.to_owned(),
+                    child: self.children.remove(name).context("a pod not ours")?,
+                    benches,
+                    sessions: through,
+                });
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        bail!("no pod had both benches and a session within {SOON:?}")
     }
 
     async fn all_lent(&mut self, leases: &LeaseService, what: &str) -> Result<()> {
@@ -171,4 +244,13 @@ async fn benches(leases: &LeaseService) -> Result<Vec<HolderView>> {
     let mut listed = leases.views().holders(&filter).await?.entries;
     listed.retain(|holder| holder.state != HolderState::Pending);
     Ok(listed)
+}
+
+fn by_pod(benches: Vec<HolderView>) -> BTreeMap<String, Vec<HolderView>> {
+    let mut by_pod: BTreeMap<String, Vec<HolderView>> = BTreeMap::new();
+    for bench in benches {
+        let pod = bench.pod.clone().unwrap_or_default();
+        by_pod.entry(pod).or_default().push(bench);
+    }
+    by_pod
 }
