@@ -21,7 +21,7 @@ pub use merge::{Ignored, MergedCaps, MergedDefinition, Source, Sourced, merge};
 pub use parse::read_document;
 pub use resolver::{DefinitionResolver, DocumentChange, ResolveError};
 pub use watch::DefinitionWatch;
-pub use whole::{WholeDocument, most_specific};
+pub use whole::{WholeDocument, all_layers, most_specific};
 
 use crate::level::{Cap, Level, TtlSeconds, WaitMs};
 use crate::name::{LeaseName, Resource};

@@ -312,24 +312,33 @@ fn is_path(text: &str) -> bool {
 /// The line in which the field at `path` is written, as far as a look at the keys tells: each part's key behind the one
 /// before. Of what is missing, or within a list, it is the line of what it should stand in.
 pub(super) fn line_of_field(text: &str, path: &str) -> Option<usize> {
+    // The keys of settings have dots.
+    if let Some(at) = key_at(text, 0, path) {
+        return Some(line_of(text, at));
+    }
     let (mut from, mut found) = (0, None);
     for part in path.split('.') {
         let key = part.split('[').next().unwrap_or(part);
-        let is_key = |at: &usize| {
-            let before = text[..*at].chars().next_back();
-            let after = text[at + key.len()..]
-                .trim_start_matches(['"', '\''])
-                .trim_start();
-            before.is_none_or(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"' | '\''))
-                && after.starts_with(':')
-        };
-        let mut places = text[from..].match_indices(key).map(|(at, _)| from + at);
-        let Some(at) = places.find(is_key) else {
+        let Some(at) = key_at(text, from, key) else {
             break;
         };
         (from, found) = (at, Some(line_of(text, at)));
     }
     found
+}
+
+/// Where `key` is first written as one, at `from` or behind.
+fn key_at(text: &str, from: usize, key: &str) -> Option<usize> {
+    let is_key = |at: &usize| {
+        let before = text[..*at].chars().next_back();
+        let after = text[at + key.len()..]
+            .trim_start_matches(['"', '\''])
+            .trim_start();
+        before.is_none_or(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"' | '\''))
+            && after.starts_with(':')
+    };
+    let mut places = text[from..].match_indices(key).map(|(at, _)| from + at);
+    places.find(is_key)
 }
 
 fn is_null(text: &str) -> bool {

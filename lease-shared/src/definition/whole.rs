@@ -1,4 +1,4 @@
-//! Documents that are not merged: the most specific layer's counts, whole.
+//! Documents of all layers as they are, for those that are not merged as definitions are.
 
 use std::time::Duration;
 
@@ -34,26 +34,42 @@ pub async fn most_specific(
     tenancy: &Tenancy,
     path: &str,
 ) -> Result<Option<WholeDocument>, DocumentStoreError> {
+    let found = all_layers(documents, bundled, tenancy, path).await?;
+    Ok(found.into_iter().next())
+}
+
+/// The documents at `path` that bear on `tenancy`, the most specific first.
+///
+/// # Errors
+/// A layer could not be read.
+pub async fn all_layers(
+    documents: &ConfigDocuments,
+    bundled: fn(&str) -> Option<&'static str>,
+    tenancy: &Tenancy,
+    path: &str,
+) -> Result<Vec<WholeDocument>, DocumentStoreError> {
     let Ok(addresses) = addresses(tenancy, path) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
-    let layers = [Layer::Project, Layer::Tenant, Layer::System];
     let texts = timeout(DEADLINE, documents.get_all(&addresses))
         .await
         .unwrap_or(Err(DocumentStoreError::Timeout(DEADLINE)))?;
-    let [.., system] = &addresses;
-    let bundled = bundled(path).map(|text| (Layer::Bundled, system, text.to_owned()));
-    let mut stored = layers
+    let bundled = bundled(path).map(str::to_owned);
+    let [.., system] = addresses.clone();
+    let layers = [Layer::Project, Layer::Tenant, Layer::System, Layer::Bundled];
+    let found = layers
         .into_iter()
-        .zip(&addresses)
-        .zip(texts)
-        .filter_map(|((layer, address), text)| Some((layer, address, text?)));
-    let found = stored.next().or(bundled);
-    Ok(found.map(|(layer, address, text)| WholeDocument {
-        layer,
-        address: address.clone(),
-        text,
-    }))
+        .zip(addresses.into_iter().chain([system]))
+        .zip(texts.into_iter().chain([bundled]));
+    let document = |((layer, address), text): (_, Option<String>)| {
+        let text = text?;
+        Some(WholeDocument {
+            layer,
+            address,
+            text,
+        })
+    };
+    Ok(found.filter_map(document).collect())
 }
 
 /// The most specific first. No path that is none has a document.
