@@ -11,6 +11,7 @@ async fn check(binary: &str) {
         envs: Vec::new(),
         cwd: None,
         grace: Duration::from_secs(10),
+        lifetime: None,
         guardian: Some(binary.into()),
     };
     let mut cat = Piped::spawn(&command).await.unwrap();

@@ -69,6 +69,12 @@ pub struct Deadlines {
 
 impl Deadlines {
     /// None at all; the grace counts from when the child is asked to end.
+    pub(crate) fn after(lifetime: Duration, grace: Duration) -> Self {
+        let term_at = BootInstant::now() + lifetime;
+        let kill_at = term_at + grace;
+        Self { term_at, kill_at }
+    }
+
     pub(crate) fn never(grace: Duration) -> Self {
         Self {
             term_at: BootInstant(Duration::MAX.saturating_sub(grace)),

@@ -16,6 +16,9 @@ pub enum SpawnError {
     /// The working directory cannot be entered.
     #[error("cannot enter the working directory: {0}")]
     Directory(String),
+    /// The kernel cannot confine the command, so it was not started.
+    #[error("cannot confine the command: {0}")]
+    Confinement(String),
     /// The guardian could not be started.
     #[error("cannot start the guardian")]
     Guardian(#[from] io::Error),
@@ -27,7 +30,7 @@ impl SpawnError {
         match self {
             Self::NotFound(_) => Some(127),
             Self::NotExecutable(_) => Some(126),
-            Self::Directory(_) | Self::Guardian(_) => None,
+            Self::Directory(_) | Self::Confinement(_) | Self::Guardian(_) => None,
         }
     }
 
@@ -36,6 +39,7 @@ impl SpawnError {
             Failure::NotFound => Self::NotFound(reason),
             Failure::NotExecutable => Self::NotExecutable(reason),
             Failure::Directory => Self::Directory(reason),
+            Failure::Confinement => Self::Confinement(reason),
         }
     }
 }

@@ -68,7 +68,13 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
         send(&writer, &FromGuardian::Failed { failure, reason })
     };
     let mut null = None;
-    if let Mode::Pipes { cwd } = &mode {
+    let mut confinement = None;
+    if let Mode::Pipes {
+        cwd,
+        confinement: given,
+    } = &mode
+    {
+        confinement = given.as_ref();
         // Out of the wrapper's session, and so without its terminal.
         rustix::process::setsid()?;
         null = Some(File::options().read(true).write(true).open("/dev/null")?);
@@ -79,7 +85,15 @@ async fn guard(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> 
         }
     }
     let mut command = Command::new(&program);
-    let child = match command.args(arguments).process_group(0).spawn() {
+    command.args(arguments).process_group(0);
+    let spawned = match confinement {
+        None => command.spawn(),
+        Some(confinement) => match confinement.spawn(command) {
+            Ok(spawned) => spawned,
+            Err(error) => return failed(Failure::Confinement, &program, &error),
+        },
+    };
+    let child = match spawned {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return failed(Failure::NotFound, &program, &error);

@@ -6,7 +6,7 @@
 //! as it is entitled to. Neither knows why.
 //!
 //! [`Piped`] is a helper of a server process, one of many: in the same way guarded, without deadline
-//! and terminal, behind three pipes.
+//! and terminal, behind three pipes. [`Piped::spawn_confined`] starts one that is not trusted.
 //!
 //! The `main` of a binary that uses either begins with
 //!
@@ -53,6 +53,7 @@
 //! is not stopped by Ctrl-Z, only the wrapper is.
 
 mod clock;
+mod confinement;
 mod ended;
 mod family;
 mod guardian;
@@ -65,6 +66,7 @@ mod supervised;
 mod terminal;
 
 pub use clock::{BootInstant, Deadlines};
+pub use confinement::Confinement;
 pub use ended::{Ended, SpawnError};
 pub use guardian::{guardian_main, is_guardian};
 pub use piped::{Piped, PipedCommand};

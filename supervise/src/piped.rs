@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    BootInstant, Deadlines, Ended, SpawnError,
+    BootInstant, Confinement, Deadlines, Ended, SpawnError,
     family::Family,
     link::{Link, Pipes, WAKE_PERIOD, this_executable},
     protocol::{FromGuardian, Mode, ToGuardian},
@@ -36,6 +36,8 @@ pub struct PipedCommand {
     pub cwd: Option<PathBuf>,
     /// The time between being asked to end and being killed.
     pub grace: Duration,
+    /// How long it may run; then its guardian ends it, also while this process stands still. For ever, unless given.
+    pub lifetime: Option<Duration>,
     /// The program to be the guardian, whose `main` begins with [`guardian_main`](super::guardian_main); this
     /// one, unless given. A test has to give one: its own `main` would run tests again.
     pub guardian: Option<PathBuf>,
@@ -83,6 +85,25 @@ impl Piped {
     /// When the guardian does not start, the working directory cannot be entered or the program cannot be
     /// executed. Nothing runs then, nor (after the grace at most) when the future is dropped.
     pub async fn spawn(command: &PipedCommand) -> Result<Self, SpawnError> {
+        Self::start(command, None).await
+    }
+
+    /// As [`spawn`](Self::spawn), with all that the helper and its descendants may touch listed.
+    ///
+    /// # Errors
+    ///
+    /// As `spawn`; and [`SpawnError::Confinement`] where the kernel cannot do that. Nothing runs then.
+    pub async fn spawn_confined(
+        command: &PipedCommand,
+        confinement: &Confinement,
+    ) -> Result<Self, SpawnError> {
+        Self::start(command, Some(confinement.clone())).await
+    }
+
+    async fn start(
+        command: &PipedCommand,
+        confinement: Option<Confinement>,
+    ) -> Result<Self, SpawnError> {
         let program = command.guardian.clone().unwrap_or_else(this_executable);
         let mut guardian = Command::new(program);
         guardian
@@ -93,8 +114,11 @@ impl Piped {
             .stderr(Stdio::piped());
         let cwd = command.cwd.clone().map(PathBuf::into_os_string);
         let start = ToGuardian::Start {
-            deadlines: Deadlines::never(command.grace),
-            mode: Mode::Pipes { cwd },
+            deadlines: match command.lifetime {
+                Some(lifetime) => Deadlines::after(lifetime, command.grace),
+                None => Deadlines::never(command.grace),
+            },
+            mode: Mode::Pipes { cwd, confinement },
         };
         let mut link = Link::open(guardian, &command.program, &command.args, &start).await?;
         let Pipes {

@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::Deadlines;
+use super::{Confinement, Deadlines};
 
 /// The first argument that makes the binary a guardian.
 pub(super) const GUARDIAN_ARGUMENT: &str = "__guardian";
@@ -39,7 +39,10 @@ pub(super) enum Mode {
         scratch: Option<PathBuf>,
     },
     /// Pipes, which end with the child, and no terminal. Not a `PathBuf`, for which every name has to be UTF-8.
-    Pipes { cwd: Option<OsString> },
+    Pipes {
+        cwd: Option<OsString>,
+        confinement: Option<Confinement>,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,6 +63,7 @@ pub(super) enum Failure {
     NotFound,
     NotExecutable,
     Directory,
+    Confinement,
 }
 
 /// How the child itself ended.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::process::Signal;
-use supervise::{Ended, Piped, PipedCommand, SpawnError};
+use supervise::{Confinement, Ended, Piped, PipedCommand, SpawnError};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::timeout,
@@ -29,6 +29,7 @@ fn command(mark: &Mark, program: &str, args: &[&str]) -> PipedCommand {
         ],
         cwd: None,
         grace: GRACE,
+        lifetime: None,
         guardian: Some(PROBE.into()),
     }
 }
@@ -70,6 +71,15 @@ async fn check_echo(cat: &mut Piped, line: &str) {
     let stdout = cat.stdout.as_mut().unwrap();
     soon(stdout.read_exact(&mut back)).await.unwrap();
     assert_eq!(back, line.as_bytes());
+}
+
+#[tokio::test]
+async fn helper_is_ended_when_its_lifetime_is_over() {
+    let mark = Mark::new();
+    let mut command = script(&mark, "trap '' TERM; while :; do sleep 1; done");
+    command.lifetime = Some(Duration::from_millis(300));
+    let mut piped = start(&command).await;
+    assert_eq!(soon(piped.wait()).await, Ended::DeadlinePassed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -319,4 +329,46 @@ async fn what_cannot_be_started_is_told_apart() {
     let error = soon(Piped::spawn(&unguarded)).await.unwrap_err();
     assert!(matches!(error, SpawnError::Guardian(_)), "{error}");
     mark.await_none(SOON);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn confined_helper_touches_only_what_is_listed() {
+    let mark = Mark::new();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("mine")).unwrap();
+    fs::create_dir(at("given")).unwrap();
+    for place in ["mine/file", "given/file", "secret"] {
+        fs::write(at(place), format!("{place}\n")).unwrap();
+    }
+    let system = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"];
+    let mut confinement = Confinement {
+        readable: system.map(Into::into).into(),
+        writable: vec![at("mine"), "/dev/null".into(), "/no/such/place".into()],
+    };
+    confinement.readable.push(at("given"));
+    // What it starts is confined as well, and no signal leaves.
+    let me = std::process::id();
+    let text = format!(
+        "cat mine/file given/file secret /proc/{me}/environ; echo x >mine/new && cat mine/new; \
+         echo x >given/new; sh -c 'cat secret'; kill -CONT {me}; exit 3"
+    );
+    let mut command = script(&mark, &format!("{{ {text}; }} 2>/dev/null"));
+    command.cwd = Some(folder.path().into());
+    let mut piped = soon(Piped::spawn_confined(&command, &confinement))
+        .await
+        .unwrap();
+    assert_eq!(said(&mut piped).await, "mine/file\ngiven/file\nx\n");
+    assert_eq!(soon(piped.wait()).await, Ended::Exited(3));
+    assert!(!at("given/new").exists());
+
+    // The next one is not.
+    let mut free = start(&script(&mark, &format!("cat {}", at("secret").display()))).await;
+    assert_eq!(said(&mut free).await, "secret\n");
+    assert_eq!(soon(free.wait()).await, Ended::Exited(0));
+
+    let mut nothing = command;
+    nothing.program = "no-such-command".into();
+    let error = soon(Piped::spawn_confined(&nothing, &confinement)).await;
+    assert!(matches!(error, Err(SpawnError::NotFound(_))), "{error:?}");
 }

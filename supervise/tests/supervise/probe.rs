@@ -41,6 +41,7 @@ async fn hold() -> ExitCode {
         envs: env::vars_os().collect(),
         cwd: None,
         grace: Duration::from_millis(grace),
+        lifetime: None,
         guardian: None,
     };
     if env::var_os("PROBE_UNLINKED").is_some() {
