@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// What a [`SessionGuard`] answers with.
 pub type GuardFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -59,7 +60,7 @@ pub enum SessionEnd {
 }
 
 /// Why a session must not be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum GuardError {
     /// It was revoked: end it. What comes next needs a new session, and a new guard.
     #[error(transparent)]
@@ -77,10 +78,18 @@ pub struct SessionLost {
     pub reason: String,
 }
 
-/// No session now. The source is the guard's own error, for those who know the guard.
-#[derive(Debug, thiserror::Error)]
+/// No session now. The source is the guard's own error, for those who know the guard; all who wait for the same session
+/// get the same one.
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("no session can be used now")]
-pub struct SessionUnavailable(#[source] pub Box<dyn Error + Send + Sync>);
+pub struct SessionUnavailable(#[source] pub Arc<dyn Error + Send + Sync>);
+
+impl SessionUnavailable {
+    /// No session, for this reason.
+    pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(source.into().into())
+    }
+}
 
 /// The guard of those who limit nothing.
 #[derive(Debug, Clone, Copy, Default)]

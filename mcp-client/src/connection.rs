@@ -24,6 +24,7 @@ pub struct McpConnection {
     guards: GuardSource,
     /// Whoever opens a session holds it meanwhile.
     opening: tokio::sync::Mutex<()>,
+    failures: Mutex<Failures>,
     slot: Arc<Slot>,
 }
 
@@ -40,6 +41,7 @@ impl McpConnection {
             server: Arc::new(server),
             guards,
             opening: tokio::sync::Mutex::default(),
+            failures: Mutex::default(),
             slot: Arc::default(),
         }
     }
@@ -81,13 +83,27 @@ impl McpConnection {
         }
     }
 
-    /// The open session; opened now, if there is none.
+    /// The open session; opened now, if there is none. Whoever waits while another opens it shares in what comes of that,
+    /// for it would not fare better, only later.
     async fn session(&self) -> Result<Arc<Session>, McpError> {
         let closes = self.slot.closes();
         if let Some(session) = self.slot.open() {
             return Ok(session);
         }
+        let before = self.failures().count;
         let _turn = self.opening.lock().await;
+        if let Some(error) = self.failures().since(before, closes) {
+            return Err(error);
+        }
+        let opened = self.open(closes).await;
+        if let Err(error) = &opened {
+            self.failures().note(closes, error);
+        }
+        opened
+    }
+
+    /// Opens a session, unless there is one by now.
+    async fn open(&self, closes: u64) -> Result<Arc<Session>, McpError> {
         match self.slot.last() {
             Some(session) if session.is_open() => return Ok(session),
             Some(session) => session.closed().await,
@@ -120,6 +136,10 @@ impl McpConnection {
             Err(_) => Err(session.unopened("its opening was cut off")),
         }
     }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for McpConnection {
@@ -134,6 +154,28 @@ struct EndOnDrop<'a>(&'a Session);
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.end(Why::Unopened);
+    }
+}
+
+/// The attempts to open a session that have failed. One that nobody waited for any more is none.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    /// The last one, and how often the connection had been closed when its caller came.
+    last: Option<(u64, McpError)>,
+}
+
+impl Failures {
+    fn note(&mut self, closes: u64, error: &McpError) {
+        self.count += 1;
+        self.last = Some((closes, error.clone()));
+    }
+
+    /// The last failure, if there was one since there were `count`, and for a caller of the same time: that the connection
+    /// was closed is nothing to those who came after that.
+    fn since(&self, count: u64, closes: u64) -> Option<McpError> {
+        let (failed, error) = self.last.as_ref()?;
+        (self.count > count && *failed == closes).then(|| error.clone())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Errors, split by what the caller can do next.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lease_toolpack::{SessionLost, SessionUnavailable};
@@ -8,8 +9,11 @@ use lease_toolpack::{SessionLost, SessionUnavailable};
 /// An error of whoever is asked for credentials, or of the transport.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
+/// An error that all get who waited for the same thing.
+pub type SharedError = Arc<dyn Error + Send + Sync>;
+
 /// Why a call gave no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
     /// The guard let no session be opened, or could not say that it is still ours. Nothing was called.
@@ -25,7 +29,7 @@ pub enum McpError {
         server: String,
         /// Why.
         #[source]
-        source: BoxError,
+        source: SharedError,
     },
     /// The server has ended the session; it has been closed here too. Nothing was called: the next call opens anew.
     #[error("{server} has ended the session: call again, for a new one")]
@@ -40,7 +44,7 @@ pub enum McpError {
         server: String,
         /// How.
         #[source]
-        source: BoxError,
+        source: SharedError,
     },
     /// No answer in time. What the call did, or still does, is not known. The session stays open.
     #[error("{server} did not answer within {limit:?}: what the call did is not known")]
@@ -57,7 +61,7 @@ pub enum McpError {
         server: String,
         /// The JSON-RPC error code, or the HTTP status.
         code: i64,
-        /// The server's words, cut to 200 characters.
+        /// The server's words, cut to 200 characters, without the credentials that it was sent.
         message: String,
     },
 }

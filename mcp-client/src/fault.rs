@@ -35,7 +35,10 @@ impl Fault {
                 code,
                 message,
             },
-            Self::Broken(source) => McpError::Broken { server, source },
+            Self::Broken(source) => McpError::Broken {
+                server,
+                source: source.into(),
+            },
             Self::Timeout(limit) => McpError::Timeout { server, limit },
         }
     }
@@ -43,7 +46,7 @@ impl Fault {
     /// The error of a call for which no session could be opened.
     pub(crate) fn of_opening(self, server: &str) -> McpError {
         let server = server.to_owned();
-        let source = match self {
+        let source: BoxError = match self {
             // Whether the credentials are to blame is what a caller can do something about.
             Self::Refused {
                 code: code @ (401 | 403),
@@ -62,7 +65,10 @@ impl Fault {
             Self::Broken(source) => source,
             Self::Timeout(limit) => format!("not open within {limit:?}").into(),
         };
-        McpError::Open { server, source }
+        McpError::Open {
+            server,
+            source: source.into(),
+        }
     }
 
     fn said(text: &str) -> Self {
@@ -116,14 +122,8 @@ impl From<StreamableHttpError<HttpError>> for Fault {
         match error {
             StreamableHttpError::SessionExpired => Self::Expired,
             StreamableHttpError::Client(error) => Self::Broken(Box::new(error)),
-            StreamableHttpError::AuthRequired(error) => Self::Refused {
-                code: 401,
-                message: shown(&error.www_authenticate_header, SHOWN),
-            },
-            StreamableHttpError::InsufficientScope(error) => Self::Refused {
-                code: 403,
-                message: shown(&error.www_authenticate_header, SHOWN),
-            },
+            StreamableHttpError::AuthRequired(_) => of_status(401, ""),
+            StreamableHttpError::InsufficientScope(_) => of_status(403, ""),
             StreamableHttpError::HttpStatus(error) => of_status(error.status, ""),
             StreamableHttpError::UnexpectedServerResponse(text) => match status_in(&text) {
                 Some((status, body)) => of_status(status, body),
@@ -135,10 +135,10 @@ impl From<StreamableHttpError<HttpError>> for Fault {
 }
 
 /// A status that says no is a refusal. After one that says that the server, or one before it, has failed, nobody knows
-/// what was done.
+/// what was done. What is said of credentials may hold them, so it is not passed on.
 fn of_status(status: u16, body: &str) -> Fault {
     let message = match shown(body, SHOWN) {
-        body if body.is_empty() => format!("HTTP {status}"),
+        body if body.is_empty() || matches!(status, 401 | 403) => format!("HTTP {status}"),
         body => body,
     };
     if (400..500).contains(&status) {
@@ -152,7 +152,7 @@ fn of_status(status: u16, body: &str) -> Fault {
 }
 
 /// rmcp gives the status of most answers only as a text: `HTTP 403 Forbidden: the body`.
-pub(crate) fn status_in(text: &str) -> Option<(u16, &str)> {
+fn status_in(text: &str) -> Option<(u16, &str)> {
     let (status, body) = text.strip_prefix("HTTP ")?.split_once(": ")?;
     Some((status.get(..3)?.parse().ok()?, body))
 }

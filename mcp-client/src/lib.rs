@@ -5,6 +5,8 @@ mod connection;
 mod delete;
 mod error;
 mod fault;
+mod late;
+mod secrets;
 mod server;
 mod session;
 mod text;
@@ -14,5 +16,6 @@ mod wire;
 
 pub use connection::{GuardSource, McpConnection};
 pub use delete::end_session;
-pub use error::{BoxError, McpError};
+pub use error::{BoxError, McpError, SharedError};
+pub use late::settled;
 pub use server::{EnvSource, HeaderSource, HttpServer, McpServer, McpTransport, StdioServer, Tool};

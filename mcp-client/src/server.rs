@@ -18,7 +18,7 @@ use crate::error::BoxError;
 type Sourced<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 /// Gives the headers of one request, those of its authorisation; asked anew for every request, so that a secret is
-/// read at the moment of use and kept nowhere. Its error must hold no secret.
+/// read at the moment of use and kept no longer than the answer takes. Its error must hold no secret.
 pub type HeaderSource = Arc<dyn Fn() -> Sourced<HeaderMap> + Send + Sync>;
 
 /// Gives the variables that a child gets besides the few inherited ones; asked at each start.

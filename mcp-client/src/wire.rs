@@ -3,11 +3,12 @@
 mod handler;
 mod headers;
 mod http;
+mod initialize;
 mod stdio;
 
 use std::time::Duration;
 
-use ::http::{HeaderName, HeaderValue};
+use ::http::HeaderName;
 use lease_toolpack::{SessionEnd, SessionPayload};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{Peer, RoleClient, RunningService};
@@ -15,7 +16,7 @@ use rmcp::service::{Peer, RoleClient, RunningService};
 pub(crate) use handler::Handler;
 pub(crate) use headers::headers_of;
 use http::HttpWire;
-pub(crate) use http::{HttpError, http_client};
+pub(crate) use http::{Events, HttpError, http_client};
 use stdio::StdioWire;
 
 use crate::error::BoxError;
@@ -37,11 +38,6 @@ pub(crate) type Requests = Peer<RoleClient>;
 /// The version that is offered. Later ones have no sessions that could be guarded and ended.
 const OFFERED: ProtocolVersion = ProtocolVersion::LATEST_WITH_INITIALIZE;
 
-/// The version to name where none was agreed on.
-pub(crate) fn protocol_version() -> HeaderValue {
-    HeaderValue::from_static("2025-11-25")
-}
-
 /// How long letting go of what runs over a wire may take.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
 
@@ -49,14 +45,16 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Wire {
     Http(HttpWire),
-    Stdio(StdioWire),
+    Stdio(Box<StdioWire>),
 }
 
 impl Wire {
     pub(crate) fn new(server: &McpServer) -> Result<Self, BoxError> {
         match &server.transport {
             McpTransport::Http(http) => Ok(Self::Http(HttpWire::new(&server.name, http)?)),
-            McpTransport::Stdio(stdio) => Ok(Self::Stdio(StdioWire::new(&server.name, stdio))),
+            McpTransport::Stdio(stdio) => {
+                Ok(Self::Stdio(Box::new(StdioWire::new(&server.name, stdio))))
+            }
         }
     }
 
@@ -77,6 +75,25 @@ impl Wire {
         }
     }
 
+    /// Returns when it is known, while the session opens, how another could end it; perhaps never.
+    pub(crate) async fn named(&self) {
+        match self {
+            Self::Http(wire) => wire.named().await,
+            Self::Stdio(_) => std::future::pending().await,
+        }
+    }
+
+    /// Returns when what the session runs in has ended, and with it the last that it can still say has come; perhaps never.
+    pub(crate) async fn ended(&self) {
+        match self {
+            Self::Http(_) => std::future::pending().await,
+            Self::Stdio(wire) => {
+                wire.ended().await;
+                tokio::time::sleep(STOP_LIMIT).await;
+            }
+        }
+    }
+
     /// What another would need to end the session.
     pub(crate) fn payload(&self) -> SessionPayload {
         match self {
@@ -91,15 +108,5 @@ impl Wire {
             Self::Http(wire) => wire.end(stopping).await,
             Self::Stdio(wire) => wire.end(stopping).await,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{OFFERED, protocol_version};
-
-    #[test]
-    fn what_is_named_is_what_is_offered() {
-        assert_eq!(protocol_version(), OFFERED.as_str());
     }
 }

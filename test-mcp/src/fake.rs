@@ -50,6 +50,10 @@ struct State {
     live: BTreeSet<String>,
     /// All that were ever opened.
     opened: Vec<String>,
+    /// The version that it was told for each of them, if it was.
+    agreed: BTreeMap<String, Option<String>>,
+    /// The one to agree on, if not the newest.
+    version: Option<&'static str>,
     /// The requests that the client has cancelled, by session and id.
     cancelled: HashSet<(Option<String>, String)>,
     running: usize,
@@ -76,6 +80,8 @@ impl FakeMcp {
                 unexpected: Vec::new(),
                 live: BTreeSet::new(),
                 opened: Vec::new(),
+                agreed: BTreeMap::new(),
+                version: None,
                 cancelled: HashSet::new(),
                 running: 0,
                 streams: 0,
@@ -135,6 +141,11 @@ impl FakeMcp {
     /// From now on `initialize` gives no session.
     pub fn without_sessions(&self) {
         self.state().sessionless = true;
+    }
+
+    /// From now on `initialize` agrees on this version of the protocol, and not on the newest.
+    pub fn agree_on(&self, version: &'static str) {
+        self.state().version = Some(version);
     }
 
     /// From now on requests are answered by a stream of events.

@@ -89,6 +89,10 @@ async fn live(session: &Session, opened: oneshot::Sender<Result<(), McpError>>) 
                 session.end(Why::Broken("the server closed the connection".to_owned()));
                 true
             }
+            () = wire.ended() => {
+                session.end(Why::Broken("the server's process has ended".to_owned()));
+                false
+            }
         }
     });
     let stopped = watched.catch_unwind().await.unwrap_or_else(|panic| {
@@ -104,23 +108,35 @@ async fn live(session: &Session, opened: oneshot::Sender<Result<(), McpError>>) 
     .await
 }
 
-/// Opens the session within its limit, and tells the guard how another could end it.
+/// Opens the session within its limit, and tells the guard how another could end it: as soon as that is known, for this
+/// process may die before the server has answered the rest; if it has no name, when it is open.
 async fn open(session: &Session, wire: &Wire) -> Result<Running, McpError> {
     let server = &session.server;
     let opened = async {
         let handler = Handler {
             tools: Arc::clone(&session.tools),
         };
-        let running = wire
-            .open(handler)
-            .await
-            .map_err(|fault| fault.of_opening(&server.name))?;
-        session
-            .guard
-            .opened(wire.payload())
-            .await
-            .map_err(refused)?;
-        Ok(running)
+        let handshake = async {
+            let running = wire.open(handler).await;
+            running.map_err(|fault| fault.of_opening(&server.name))
+        };
+        let told = async {
+            let told = session.guard.opened(wire.payload()).await;
+            told.map_err(refused)
+        };
+        let mut handshake = std::pin::pin!(handshake);
+        tokio::select! {
+            biased;
+            () = wire.named() => {
+                let (running, ()) = tokio::try_join!(handshake, told)?;
+                Ok(running)
+            }
+            running = &mut handshake => {
+                let running = running?;
+                told.await?;
+                Ok(running)
+            }
+        }
     };
     let limit = server.init_timeout;
     let opened = tokio::time::timeout(limit, opened).await;

@@ -11,7 +11,7 @@ use lease_toolpack::{SessionEnd, SessionPayload};
 use rmcp::ServiceExt;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
+    ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
@@ -23,25 +23,32 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Handler, MESSAGE_LIMIT, PROTOCOL_VERSION, Running, STOP_LIMIT, headers_of, protocol_version,
-};
+use super::{Handler, MESSAGE_LIMIT, Running, STOP_LIMIT, headers_of, initialize};
 use crate::delete;
 use crate::error::BoxError;
-use crate::fault::{Fault, status_in};
+use crate::fault::Fault;
+use crate::late;
+use crate::secrets::Secrets;
 use crate::server::HttpServer;
 use crate::text::{SHOWN, shown};
 use crate::tls;
 
-/// How long a server may take to be connected to.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server may take to be connected to. No longer than an ending session waits for it.
+const CONNECT_LIMIT: Duration = INITIALIZE_LIMIT;
 
 /// How long an ending session waits for an answer to `initialize` that is still to come: only it names the session that
 /// the DELETE has to end.
-const INITIALIZE_LIMIT: Duration = Duration::from_secs(2);
+const INITIALIZE_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long an ending session waits for the rest of an answer that has begun: the id is known then, and the rest adds only
+/// the version that the DELETE names.
+const REST_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long that answer is listened for after nobody waits any more: a session that it names after all is ended too.
 const LATE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long it is waited before the DELETE of such a session is tried again.
+const LATE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// How long the DELETE may take.
 const DELETE_LIMIT: Duration = Duration::from_secs(5);
@@ -49,8 +56,13 @@ const DELETE_LIMIT: Duration = Duration::from_secs(5);
 /// More than this many calls at once wait for each other.
 const MAX_REQUESTS: usize = 256;
 
+/// The doubts that an ending session can leave without a DELETE.
+const UNANSWERED: &str = "initialize was sent, and it is not known whether it opened a session";
+const UNNAMED: &str = "initialize opened a session whose id cannot be used, so nothing can end it";
+
 type Custom = HashMap<HeaderName, HeaderValue>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+/// The events that a server sends.
+pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 type HttpResult<T> = Result<T, StreamableHttpError<HttpError>>;
 
 /// Why a request was not sent, or not answered. Names no address and no header's value.
@@ -66,6 +78,10 @@ pub(crate) enum HttpError {
     Twice(HeaderName),
     #[error("the session's id is no header's value")]
     SessionId,
+    #[error("the server named a session by what is no visible ASCII, so nobody can use or end it")]
+    SessionName,
+    #[error("the answer is too long")]
+    TooLong,
     #[error("the session is being ended")]
     Stopped,
 }
@@ -73,14 +89,6 @@ pub(crate) enum HttpError {
 impl HttpError {
     pub(crate) fn request(error: reqwest::Error) -> Self {
         Self::Request(error.without_url())
-    }
-
-    /// Whether it is certain that the server has got nothing.
-    fn never_sent(&self) -> bool {
-        match self {
-            Self::Request(error) => error.is_connect() || error.is_builder(),
-            _ => true,
-        }
     }
 }
 
@@ -112,20 +120,21 @@ struct Shared {
     client: reqwest::Client,
     /// Nothing more is sent but the DELETE.
     stopped: CancellationToken,
+    /// The server has named a session, in an answer that can be used.
+    named: CancellationToken,
     seen: Mutex<Seen>,
 }
 
 /// What the requests have shown.
 #[derive(Default)]
 struct Seen {
-    /// The first one wins.
     id: Option<Arc<str>>,
     /// The agreed version of the protocol.
     version: Option<HeaderValue>,
     /// `initialize`, which runs on when nobody waits for it any more.
     initialize: Option<JoinHandle<()>>,
-    /// `initialize` was sent, and whether it opened a session is not known.
-    unanswered: bool,
+    /// Why it is not known whether there is a session, or which.
+    doubt: Option<&'static str>,
     /// The server has said that there is no such session.
     gone: bool,
     /// Why `notifications/initialized` failed, which rmcp reports as a closed channel.
@@ -145,6 +154,7 @@ impl HttpWire {
             server: server.clone(),
             client: http_client()?,
             stopped: CancellationToken::new(),
+            named: CancellationToken::new(),
             seen: Mutex::default(),
         })))
     }
@@ -162,13 +172,22 @@ impl HttpWire {
         opened.map_err(|error| self.seen().failure.take().unwrap_or_else(|| error.into()))
     }
 
+    /// Returns when the session is there and could be ended by another.
+    pub(crate) async fn named(&self) {
+        self.0.named.cancelled().await;
+    }
+
     pub(crate) fn payload(&self) -> SessionPayload {
         let mut payload = SessionPayload::from_iter([
             ("transport".to_owned(), "http".into()),
             ("endpoint".to_owned(), self.0.server.endpoint().into()),
         ]);
-        if let Some(id) = &self.seen().id {
+        let seen = self.seen();
+        if let Some(id) = &seen.id {
             payload.insert("sessionId".to_owned(), id.as_ref().into());
+        }
+        if let Some(version) = seen.version.as_ref().and_then(|v| v.to_str().ok()) {
+            payload.insert("protocolVersion".to_owned(), version.into());
         }
         payload
     }
@@ -179,30 +198,22 @@ impl HttpWire {
         // Whether it stops in time changes nothing: its requests have ended.
         let _ = tokio::time::timeout(STOP_LIMIT, stopping).await;
         self.settle_initialize().await;
-        let (id, version, gone, unanswered) = {
+        let (id, gone, doubt) = {
             let seen = self.seen();
-            (
-                seen.id.clone(),
-                seen.version.clone(),
-                seen.gone,
-                seen.unanswered,
-            )
+            (seen.id.clone(), seen.gone, seen.doubt)
         };
         match id {
             _ if gone => SessionEnd::Gone,
-            Some(id) => {
-                self.delete(&id, version.unwrap_or_else(protocol_version))
-                    .await
-            }
-            None if unanswered => SessionEnd::Unknown(
-                "initialize was sent, and it is not known whether it opened a session".to_owned(),
-            ),
-            None => SessionEnd::Gone,
+            Some(id) => self.delete(&id).await,
+            None => doubt.map_or(SessionEnd::Gone, |doubt| {
+                SessionEnd::Unknown(doubt.to_owned())
+            }),
         }
     }
 
-    async fn delete(&self, id: &str, version: HeaderValue) -> SessionEnd {
+    async fn delete(&self, id: &str) -> SessionEnd {
         let name = &self.0.name;
+        let version = self.seen().version.clone();
         let sent = delete::send(&self.0.client, &self.0.server, id, version);
         let doubt = match tokio::time::timeout(DELETE_LIMIT, sent).await {
             Ok(Ok(status)) if delete::says_gone(status) => {
@@ -233,15 +244,7 @@ impl HttpWire {
         let wire = self.clone();
         let id = request_id(&message);
         let task = tokio::spawn(async move {
-            let reply = match wire.headers(custom).await {
-                Ok(headers) => {
-                    wire.seen().unanswered = true;
-                    wire.send(uri, message, None, headers, limits).await
-                }
-                Err(error) => Err(StreamableHttpError::Client(error)),
-            };
-            wire.note_initialize(&reply);
-            let _ = answer.send(reply);
+            let _ = answer.send(wire.open_session(&uri, &message, custom, limits).await);
         });
         self.seen().initialize = Some(task);
         let reply = self.unless_stopped(async move {
@@ -252,19 +255,47 @@ impl HttpWire {
         correlate(reply.await?, id, false)
     }
 
-    fn note_initialize(&self, reply: &HttpResult<StreamableHttpPostResponse>) {
-        let mut seen = self.seen();
-        match reply {
-            Ok(
-                StreamableHttpPostResponse::Json(_, Some(id))
-                | StreamableHttpPostResponse::Sse(_, Some(id)),
-            ) => {
-                seen.id.get_or_insert_with(|| id.as_str().into());
-                seen.unanswered = false;
+    /// Sends `initialize`, and notes the session as soon as the answer names it.
+    async fn open_session(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        custom: Custom,
+        limits: StreamableHttpResponseLimits,
+    ) -> HttpResult<StreamableHttpPostResponse> {
+        let (headers, secrets) = self.headers(custom, None).await?;
+        let wire = self.clone();
+        let handing = move || {
+            if wire.0.stopped.is_cancelled() {
+                return Err(HttpError::Stopped);
             }
-            Ok(_) => seen.unanswered = false,
-            Err(error) => seen.unanswered = !opened_nothing(error),
+            wire.seen().doubt = Some(UNANSWERED);
+            Ok(())
+        };
+        let response = initialize::send(&self.0.client, uri, message, headers, handing).await?;
+        let id = {
+            let mut seen = self.seen();
+            let id = initialize::session(&response);
+            seen.doubt = id.is_err().then_some(UNNAMED);
+            seen.id = id.map_err(StreamableHttpError::Client)?;
+            seen.id.as_deref().map(str::to_owned)
+        };
+        let overdue = async {
+            self.0.stopped.cancelled().await;
+            tokio::time::sleep(REST_LIMIT).await;
+        };
+        let secrets = secrets.and(id.as_deref());
+        let message = tokio::select! {
+            read = initialize::read(response, limits) => {
+                secrets.hide_in_message(read.map_err(|error| secrets.hide_in_failure(error))?)
+            }
+            () = overdue => return Err(StreamableHttpError::Client(HttpError::Stopped)),
+        };
+        self.seen().version = agreed_version(&message);
+        if id.is_some() {
+            self.0.named.cancel();
         }
+        Ok(StreamableHttpPostResponse::Json(message, id))
     }
 
     async fn settle_initialize(&self) {
@@ -277,17 +308,31 @@ impl HttpWire {
         {
             return;
         }
+        if self.seen().id.is_some() {
+            task.abort();
+            return;
+        }
         let wire = self.clone();
-        tokio::spawn(async move {
+        late::spawn(async move {
             if tokio::time::timeout(LATE_LIMIT, &mut task).await.is_err() {
                 task.abort();
-                return;
             }
             let id = wire.seen().id.clone();
             if let Some(id) = id {
-                wire.delete(&id, protocol_version()).await;
+                wire.delete_late(&id).await;
             }
         });
+    }
+
+    /// Ends a session that its guard does not know any more: nobody else would.
+    async fn delete_late(&self, id: &str) {
+        for pause in LATE_PAUSES {
+            if self.delete(id).await == SessionEnd::Gone {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.delete(id).await;
     }
 
     async fn send(
@@ -305,15 +350,22 @@ impl HttpWire {
             .map_err(widened)
     }
 
-    /// What the protocol sets, and what the server's source of headers gives at this moment.
-    async fn headers(&self, mut custom: Custom) -> Result<Custom, HttpError> {
-        let headers = headers_of(&self.0.server).await?;
+    /// What the protocol sets, and what the server's source of headers gives at this moment; and what of it must not be
+    /// shown.
+    async fn headers(
+        &self,
+        mut custom: Custom,
+        session: Option<&str>,
+    ) -> HttpResult<(Custom, Secrets)> {
+        let headers = headers_of(&self.0.server).await;
+        let headers = headers.map_err(StreamableHttpError::Client)?;
+        let secrets = Secrets::of_request(headers.values(), session);
         custom.extend(
             headers
                 .into_iter()
                 .filter_map(|(name, value)| Some((name?, value))),
         );
-        Ok(custom)
+        Ok((custom, secrets))
     }
 
     async fn unless_stopped<T>(&self, work: impl Future<Output = HttpResult<T>>) -> HttpResult<T> {
@@ -344,31 +396,29 @@ impl StreamableHttpClient for HttpWire {
         if is_initialize(&message) {
             return self.initialize(message, uri, custom, limits).await;
         }
-        if let Some(version) = custom.get(&PROTOCOL_VERSION) {
-            self.seen().version = Some(version.clone());
-        }
         let (id, initialized) = (request_id(&message), is_initialized(&message));
         let attached = session.is_some();
         let reply = self
             .unless_stopped(async {
-                let headers = self
-                    .headers(custom)
-                    .await
-                    .map_err(StreamableHttpError::Client)?;
-                self.send(uri, message, session, headers, limits).await
+                let (headers, secrets) = self.headers(custom, session.as_deref()).await?;
+                let sent = self.send(uri, message, session, headers, limits).await;
+                match sent {
+                    Ok(reply) => Ok(secrets.hide_in_answer(reply)),
+                    Err(error) => Err(secrets.hide_in_failure(error)),
+                }
             })
             .await;
         match reply {
             Ok(reply) => correlate(reply, id, attached),
-            Err(StreamableHttpError::SessionExpired) => {
-                self.seen().gone = true;
-                Err(StreamableHttpError::SessionExpired)
+            Err(error) => {
+                let mut seen = self.seen();
+                seen.gone |= matches!(error, StreamableHttpError::SessionExpired);
+                if initialized {
+                    seen.failure = Some(error.into());
+                    return Err(StreamableHttpError::TransportChannelClosed);
+                }
+                Err(error)
             }
-            Err(error) if initialized => {
-                self.seen().failure = Some(error.into());
-                Err(StreamableHttpError::TransportChannelClosed)
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -399,17 +449,15 @@ impl StreamableHttpClient for HttpWire {
         }
         let stream = self
             .unless_stopped(async {
-                let headers = self
-                    .headers(custom)
-                    .await
-                    .map_err(StreamableHttpError::Client)?;
+                let (headers, secrets) = self.headers(custom, session.as_deref()).await?;
                 let client = &self.0.client;
-                client
+                let events = client
                     .get_stream_with_max_sse_event_size(
                         uri, session, last_event, None, headers, limit,
                     )
                     .await
-                    .map_err(widened)
+                    .map_err(widened)?;
+                Ok(secrets.hide_in_events(events))
             })
             .await;
         match stream {
@@ -477,15 +525,16 @@ fn correlate(
     }
 }
 
-/// Whether `initialize`, having failed so, has certainly opened no session.
-fn opened_nothing(error: &StreamableHttpError<HttpError>) -> bool {
-    match error {
-        StreamableHttpError::Client(error) => error.never_sent(),
-        StreamableHttpError::UnexpectedServerResponse(text) => status_in(text).is_some(),
-        StreamableHttpError::HttpStatus(_)
-        | StreamableHttpError::AuthRequired(_)
-        | StreamableHttpError::InsufficientScope(_) => true,
-        _ => false,
+/// The version that an answer to `initialize` names.
+fn agreed_version(answer: &ServerJsonRpcMessage) -> Option<HeaderValue> {
+    match answer {
+        JsonRpcMessage::Response(answer) => match &answer.result {
+            ServerResult::InitializeResult(result) => {
+                HeaderValue::from_str(result.protocol_version.as_str()).ok()
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

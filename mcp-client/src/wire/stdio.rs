@@ -1,7 +1,6 @@
 //! A child behind pipes, which is the session.
 
 use std::ffi::OsString;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lease_toolpack::{SessionEnd, SessionPayload};
@@ -9,13 +8,14 @@ use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use supervise::{Ended, Piped, PipedCommand, SpawnError};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Handler, MESSAGE_LIMIT, Running, STOP_LIMIT};
 use crate::error::BoxError;
 use crate::fault::Fault;
+use crate::secrets::Secrets;
 use crate::server::StdioServer;
 use crate::text::shown;
 
@@ -58,9 +58,31 @@ enum StdioError {
 pub(crate) struct StdioWire {
     name: String,
     server: StdioServer,
-    /// Starts the child, and then has it: in a task of its own, so that a caller that is dropped meanwhile does not make
-    /// it unknown whether one runs.
-    child: Mutex<Option<JoinHandle<Option<Piped>>>>,
+    child: Mutex<Child>,
+}
+
+/// What there is of a child.
+#[derive(Debug)]
+enum Child {
+    /// None, or none any more.
+    None,
+    /// A task of its own starts it, so that a caller that is dropped meanwhile does not make it unknown whether one runs.
+    Starting(JoinHandle<Option<Piped>>),
+    Started(Piped),
+}
+
+impl Child {
+    /// The child, when it has started, if it has. Cancel-safe.
+    async fn started(&mut self) -> Option<&mut Piped> {
+        if let Self::Starting(task) = self {
+            // One that was cut off has let go of the child.
+            *self = task.await.ok().flatten().map_or(Self::None, Self::Started);
+        }
+        match self {
+            Self::Started(child) => Some(child),
+            _ => None,
+        }
+    }
 }
 
 impl StdioWire {
@@ -68,20 +90,21 @@ impl StdioWire {
         Self {
             name: name.to_owned(),
             server: server.clone(),
-            child: Mutex::default(),
+            child: Mutex::new(Child::None),
         }
     }
 
     pub(crate) async fn open(&self, handler: Handler) -> Result<Running, Fault> {
-        let command = self.command().await.map_err(broken)?;
+        let (command, secrets) = self.command().await.map_err(broken)?;
         let (pipes, started) = oneshot::channel();
         let name = self.name.clone();
-        let task = tokio::spawn(async move {
+        let mut child = self.child.lock().await;
+        *child = Child::Starting(tokio::spawn(async move {
             match Piped::spawn(&command).await {
                 Ok(mut child) => {
                     if let Some(stderr) = child.stderr.take() {
                         // Ends with the child and whoever shares its stderr, and these are ended with it.
-                        tokio::spawn(log_lines(name, stderr));
+                        tokio::spawn(log_lines(name, stderr, secrets));
                     }
                     let _ = pipes.send(Ok((child.stdout.take(), child.stdin.take())));
                     Some(child)
@@ -91,8 +114,8 @@ impl StdioWire {
                     None
                 }
             }
-        });
-        *self.child() = Some(task);
+        }));
+        drop(child);
         let (stdout, stdin) = match started.await {
             Ok(Ok((Some(stdout), Some(stdin)))) => (stdout, stdin),
             Ok(Err(source)) => {
@@ -106,6 +129,14 @@ impl StdioWire {
         Ok(handler.serve(transport).await?)
     }
 
+    /// Returns when the child has ended though nobody here ended it. Its guardian may have been killed, and what the child
+    /// had started may hold the pipe open.
+    pub(crate) async fn ended(&self) {
+        if let Some(child) = self.child.lock().await.started().await {
+            child.wait().await;
+        }
+    }
+
     pub(crate) fn payload(&self) -> SessionPayload {
         SessionPayload::from_iter([
             ("transport".to_owned(), "stdio".into()),
@@ -116,15 +147,11 @@ impl StdioWire {
     /// Ends the child and all that it started: by the end of its input, by TERM, by KILL. `stopping` closes the pipe.
     pub(crate) async fn end(&self, stopping: impl Future<Output = ()>) -> SessionEnd {
         let _ = timeout(STOP_LIMIT, stopping).await;
-        let Some(task) = self.child().take() else {
-            return SessionEnd::Gone;
-        };
-        let mut child = match timeout(SYSTEM_LIMIT, task).await {
-            Ok(Ok(Some(child))) => child,
-            Ok(Ok(None)) => return SessionEnd::Gone,
-            Ok(Err(_)) | Err(_) => {
-                return SessionEnd::Unknown("its start took too long".to_owned());
-            }
+        let mut child = std::mem::replace(&mut *self.child.lock().await, Child::None);
+        let child = match timeout(SYSTEM_LIMIT, child.started()).await {
+            Ok(Some(child)) => child,
+            Ok(None) => return SessionEnd::Gone,
+            Err(_) => return SessionEnd::Unknown("its start took too long".to_owned()),
         };
         let ended = match timeout(POLITE_LIMIT, child.wait()).await {
             Ok(ended) => ended,
@@ -144,12 +171,14 @@ impl StdioWire {
         }
     }
 
-    async fn command(&self) -> Result<PipedCommand, StdioError> {
+    /// What to start, and what of it must not be shown.
+    async fn command(&self) -> Result<(PipedCommand, Secrets), StdioError> {
         let server = &self.server;
         let own = (server.env)().await.map_err(|source| StdioError::Env {
             program: server.program.clone(),
             source,
         })?;
+        let secrets = Secrets::of_variables(own.values());
         let inherited = INHERITED
             .into_iter()
             .filter(|name| !own.contains_key(*name));
@@ -157,18 +186,16 @@ impl StdioWire {
         let own = own
             .iter()
             .map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        Ok(PipedCommand {
+        let command = PipedCommand {
             program: (&server.program).into(),
             args: server.args.iter().map(OsString::from).collect(),
             envs: inherited.chain(own).collect(),
             cwd: server.cwd.clone(),
             grace: GRACE,
+            lifetime: None,
             guardian: server.guardian.clone(),
-        })
-    }
-
-    fn child(&self) -> MutexGuard<'_, Option<JoinHandle<Option<Piped>>>> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+        };
+        Ok((command, secrets))
     }
 }
 
@@ -177,11 +204,11 @@ fn broken(error: StdioError) -> Fault {
 }
 
 /// Logs what a child says on its stderr, the beginning of each line: one without end takes no memory.
-async fn log_lines(server: String, stderr: impl AsyncRead + Unpin) {
+async fn log_lines(server: String, stderr: impl AsyncRead + Unpin, secrets: Secrets) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
     let log = |line: &[u8]| {
-        let text = shown(&String::from_utf8_lossy(line), LINE_LIMIT);
+        let text = shown(&secrets.hide(&String::from_utf8_lossy(line)), LINE_LIMIT);
         tracing::info!(mcp.server = server, "stderr: {text}");
     };
     loop {

@@ -111,7 +111,7 @@ async fn a_refused_call_leaves_the_session() {
     })
     .await;
     check_failing(Fault::Status(401, "who are you?"), |error| {
-        matches!(error, McpError::Refused { code: 401, message, .. } if message == "who are you?")
+        matches!(error, McpError::Refused { code: 401, message, .. } if message == "HTTP 401")
     })
     .await;
     check_failing(Fault::Status(403, ""), |error| {

@@ -33,7 +33,10 @@ async fn close_waits_for_what_a_dropped_caller_left() {
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     rig.connection.close().await;
-    assert_eq!(rig.guards.log(), ["1 opening", "1 closed"]);
+    assert_eq!(
+        rig.guards.log(),
+        ["1 opening", "1 opened http fake-1", "1 closed"]
+    );
     rig.assert_deleted(1);
 }
 
@@ -60,7 +63,10 @@ async fn close_ends_a_session_that_opens_and_calls_that_wait_for_it() {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(error, McpError::Open { .. }), "{error:?}");
     }
-    assert_eq!(rig.guards.log(), ["1 opening", "1 closed"]);
+    assert_eq!(
+        rig.guards.log(),
+        ["1 opening", "1 opened http fake-1", "1 closed"]
+    );
     rig.assert_deleted(1);
 }
 

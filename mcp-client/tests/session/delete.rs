@@ -7,7 +7,7 @@ use wiremock::matchers::{any, header, method};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::guard::Guards;
-use crate::rig::{Rig, rotating, server};
+use crate::rig::{Rig, http, rotating, server};
 
 #[tokio::test]
 async fn delete_names_the_session_and_asks_for_its_headers_anew() {
@@ -19,6 +19,40 @@ async fn delete_names_the_session_and_asks_for_its_headers_anew() {
     assert_eq!(delete.version.as_deref(), Some("2025-11-25"));
     // After initialize, initialized and the call.
     assert_eq!(delete.authorization.as_deref(), Some("Bearer 4"));
+}
+
+#[tokio::test]
+async fn a_session_is_ended_in_the_version_that_was_agreed_on() {
+    for elsewhere in [false, true] {
+        let rig = Rig::new().await;
+        rig.fake.agree_on("2025-03-26");
+        rig.echo().await.unwrap();
+        let payload = rig.guards.payload(0);
+        assert_eq!(payload["protocolVersion"], "2025-03-26");
+        if elsewhere {
+            let mut server = server(rig.fake.url());
+            let id = payload["sessionId"].as_str().unwrap();
+            let version = payload["protocolVersion"].as_str();
+            end_session(http(&mut server), id, version).await.unwrap();
+        } else {
+            rig.connection.close().await;
+        }
+        rig.assert_deleted(1);
+        let delete = &rig.fake.requests_of(Step::Delete)[0];
+        assert_eq!(delete.version.as_deref(), Some("2025-03-26"));
+    }
+}
+
+#[tokio::test]
+async fn a_session_without_a_known_version_is_ended_without_one() {
+    let rig = Rig::new().await;
+    rig.echo().await.unwrap();
+    let mut server = server(rig.fake.url());
+    end_session(http(&mut server), "fake-1", None)
+        .await
+        .unwrap();
+    rig.assert_deleted(1);
+    assert_eq!(rig.fake.requests_of(Step::Delete)[0].version, None);
 }
 
 async fn check(fault: Fault, noted: &str) {
@@ -97,7 +131,7 @@ async fn check_end(status: u16) -> Result<(), String> {
         headers: rotating(),
         event_stream: false,
     };
-    let ended = end_session(&server, "s-1").await;
+    let ended = end_session(&server, "s-1", Some("2025-11-25")).await;
     double.verify().await;
     ended.map_err(|error| error.to_string())
 }
@@ -119,7 +153,7 @@ async fn a_session_of_another_process_is_ended_with_the_servers_own_headers() {
 async fn an_id_that_no_header_can_carry_is_refused() {
     let guards = Guards::new();
     let mut server = server("http://127.0.0.1:9/mcp");
-    let error = end_session(crate::rig::http(&mut server), "s\n1")
+    let error = end_session(http(&mut server), "s\n1", None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "the session's id is no header's value");

@@ -38,6 +38,7 @@ pub(crate) struct Guards(Arc<watch::Sender<()>>, Arc<Mutex<Notes>>);
 struct Notes {
     count: usize,
     log: Vec<String>,
+    payloads: Vec<SessionPayload>,
     says: HashMap<Ask, Say>,
     revoked: Vec<usize>,
 }
@@ -86,6 +87,11 @@ impl Guards {
         self.notes().log.clone()
     }
 
+    /// What a guard was told of its session; the first that was told is number 0.
+    pub(crate) fn payload(&self, number: usize) -> SessionPayload {
+        self.notes().payloads[number].clone()
+    }
+
     /// Waits until this was noted.
     pub(crate) async fn until(&self, line: &str) {
         let mut changes = self.0.subscribe();
@@ -120,7 +126,7 @@ impl Guard {
             match say {
                 None => return Ok(()),
                 Some(Say::Unavailable) => {
-                    return Err(SessionUnavailable("the store is away".into()).into());
+                    return Err(SessionUnavailable::new("the store is away").into());
                 }
                 Some(Say::Lost) => return Err(lost().into()),
                 Some(Say::Panic) => panic!("as the test wants it"),
@@ -152,6 +158,7 @@ impl SessionGuard for Guard {
                 .to_owned()
         };
         let line = format!("opened {} {}", field("transport"), field("sessionId"));
+        self.all.notes().payloads.push(payload);
         Box::pin(self.answer(Ask::Opened, line))
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mcp_client::{McpConnection, McpError};
 use serde_json::Map;
+use test_mcp::fake::{Fault, Step};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -124,6 +125,54 @@ async fn no_secret_is_shown() {
     assert!(!format!("{connection:?}").contains("hunter2"));
     let error = connection.call("echo", Map::new()).await.unwrap_err();
     assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+}
+
+/// What is passed on of a server's words that hold what it was sent.
+async fn check_echo(step: Step, fault: Fault, events: bool, expected: &str) {
+    let rig = Rig::with(|server| {
+        http(server).headers = Arc::new(|| {
+            Box::pin(async { Ok(headers(&[("authorization", "Bearer hunter2-secret")])) })
+        });
+    })
+    .await;
+    if events {
+        rig.fake.answer_by_events();
+    }
+    if step == Step::Call {
+        rig.echo().await.unwrap();
+    }
+    rig.fake.fail(step, fault);
+    let error = rig.echo().await.unwrap_err();
+    let said = match &error {
+        McpError::Open { source, .. } | McpError::Broken { source, .. } => source.to_string(),
+        error => error.to_string(),
+    };
+    assert!(said.contains(expected), "{error:?}");
+    assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    assert!(!format!("{error:?}").contains("fake-1"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_a_server_was_sent_is_not_passed_on_when_it_says_it() {
+    const ECHO: &str = "Bearer hunter2-secret (hunter2-secret) of fake-1";
+    for step in [Step::Initialize, Step::Initialized, Step::Call] {
+        check_echo(step, Fault::Status(401, ECHO), false, "HTTP 401").await;
+        check_echo(step, Fault::Status(403, ECHO), false, "HTTP 403").await;
+    }
+    for step in [Step::Initialized, Step::Call] {
+        check_echo(step, Fault::Status(400, ECHO), false, "… (…) of …").await;
+    }
+    let words = Fault::Answer(400, "text/plain", ECHO.to_owned() + &" ".repeat(1 << 20));
+    check_echo(Step::Initialize, words, false, "… (…) of …").await;
+    for events in [false, true] {
+        for step in [Step::Initialize, Step::Call] {
+            check_echo(step, Fault::Error(-1, ECHO), events, "… (…) of …").await;
+        }
+    }
+    let json = Fault::Answer(200, "application/json", format!("\"{ECHO}\""));
+    check_echo(Step::Initialize, json, false, "").await;
+    let kind = Fault::Answer(200, "text/hunter2-secret; fake-1", String::new());
+    check_echo(Step::Initialize, kind, false, "text/…; …").await;
 }
 
 #[tokio::test]

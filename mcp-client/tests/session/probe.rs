@@ -2,8 +2,9 @@
 //!
 //! `polite`: nothing. `silent`: it never answers `initialize`. `deaf`: it does not end with its input.
 //!
-//! Its tools: `env` gives its variables, `pid` its process number and that of a process that it starts, `garbage` writes
-//! nonsense before its answer, `flood` a line without end to stderr, `die` ends it, `wait` never answers.
+//! Its tools: `env` gives its variables, `pid` its process number and that of a process that it starts, `stray` that of its
+//! guardian and of a process that leaves its group, `garbage` writes nonsense before its answer, `flood` a line without end
+//! to stderr, `tell` its secret, `die` ends it, `wait` never answers.
 
 use std::io::{Write, stderr, stdin, stdout};
 use std::process::{Command, ExitCode};
@@ -50,6 +51,10 @@ fn call(tool: &str) -> Option<String> {
             let child = Command::new("sleep").arg("300").spawn().unwrap();
             Some(json!([std::process::id(), child.id()]).to_string())
         }
+        "stray" => {
+            let child = Command::new("setsid").args(["sleep", "300"]).spawn();
+            Some(json!([std::os::unix::process::parent_id(), child.unwrap().id()]).to_string())
+        }
         "garbage" => {
             say("this is no JSON");
             say("");
@@ -59,6 +64,10 @@ fn call(tool: &str) -> Option<String> {
             for _ in 0..1 << 10 {
                 stderr().write_all(&[b'x'; 1 << 14]).unwrap();
             }
+            Some("fine".to_owned())
+        }
+        "tell" => {
+            eprintln!("it is {}", env::var("SECRET").unwrap());
             Some("fine".to_owned())
         }
         "die" => std::process::exit(3),

@@ -1,11 +1,16 @@
 //! Sessions with a child behind pipes.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_client::{EnvSource, McpConnection, McpError, McpServer, McpTransport, StdioServer};
 use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use crate::guard::{Ask, Guards, Say};
 use crate::rig::server;
@@ -60,6 +65,11 @@ fn variables(pairs: &[(&str, &str)]) -> EnvSource {
         let pairs = pairs.clone();
         Box::pin(async { Ok(pairs.into_iter().collect()) })
     })
+}
+
+fn kill(process: &Value) {
+    let process = rustix::process::Pid::from_raw(process.as_i64().unwrap() as i32).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
 }
 
 fn assert_gone(processes: &[Value]) {
@@ -126,10 +136,25 @@ async fn a_child_that_dies_breaks_the_call_and_gives_the_guard_back() {
 async fn a_child_that_dies_between_two_calls_gives_the_guard_back() {
     let rig = Rig::new("polite");
     let processes = rig.processes().await;
-    let child = rustix::process::Pid::from_raw(processes[0].as_i64().unwrap() as i32).unwrap();
-    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+    kill(&processes[0]);
     rig.guards.until("1 closed").await;
     assert_gone(&processes);
+    rig.call("env").await.unwrap();
+    rig.connection.close().await;
+}
+
+#[tokio::test]
+async fn a_guardian_that_is_killed_gives_the_guard_back_though_the_pipe_stays_open() {
+    let rig = Rig::new("polite");
+    let processes: Vec<Value> = serde_json::from_str(&rig.call("stray").await.unwrap()).unwrap();
+    let [guardian, stray] = processes.as_slice() else {
+        panic!("{processes:?}");
+    };
+    kill(guardian);
+    rig.guards
+        .until("1 closed, unsure: something else killed the child's guardian")
+        .await;
+    kill(stray);
     rig.call("env").await.unwrap();
     rig.connection.close().await;
 }
@@ -145,6 +170,51 @@ async fn nonsense_between_the_answers_is_skipped() {
 async fn a_line_without_end_on_stderr_stops_nobody() {
     let rig = Rig::new("polite");
     assert_eq!(rig.call("flood").await.unwrap(), "fine");
+    rig.connection.close().await;
+}
+
+/// Gives the messages of events.
+struct Messages(mpsc::UnboundedSender<String>);
+
+impl Subscriber for Messages {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            if field.name() == "message" {
+                let _ = self.0.send(format!("{value:?}"));
+            }
+        });
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn what_a_child_was_given_is_not_logged_when_it_says_it() {
+    let (messages, mut logged) = mpsc::unbounded_channel();
+    let _logging = tracing::subscriber::set_default(Messages(messages));
+    let rig = Rig::new("polite");
+    assert_eq!(rig.call("tell").await.unwrap(), "fine");
+    let line = loop {
+        let message = logged.recv().await.unwrap();
+        if message.starts_with("stderr: ") {
+            break message;
+        }
+    };
+    assert_eq!(line, "stderr: it is …");
     rig.connection.close().await;
 }
 

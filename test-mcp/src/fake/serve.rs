@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Fault, Gone, Request, Shared, Step};
+use super::{Fault, Gone, Request, Shared, State as Now, Step};
 
 /// The newest version of the protocol that has sessions, and one that has none.
 const WITH_SESSIONS: &str = "2025-11-25";
@@ -36,7 +36,13 @@ pub(super) async fn answer(
     match fault {
         Some(Fault::Status(status, text)) => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            return (status, text).into_response();
+            let mut response = (status, text).into_response();
+            if status == StatusCode::UNAUTHORIZED
+                && let Ok(challenge) = HeaderValue::from_str(text)
+            {
+                response.headers_mut().insert("www-authenticate", challenge);
+            }
+            return response;
         }
         Some(Fault::Hang) => {
             let _ = gate.changed().await;
@@ -51,7 +57,7 @@ pub(super) async fn answer(
         _ => None,
     };
     let response = match step {
-        Step::Initialize => shared.initialize(&request, error),
+        Step::Initialize => shared.initialize(&request, error, fault.as_ref()),
         Step::Initialized => StatusCode::ACCEPTED.into_response(),
         Step::Cancelled => shared.cancel(&request),
         Step::List => shared.reply(
@@ -114,7 +120,9 @@ impl Shared {
             }
             (_, Some(id)) if !state.opened.contains(id) => Some(format!("unknown session {id}")),
             (_, None) if !state.sessionless => Some("no session".to_owned()),
-            _ if request.version.as_deref() != Some(WITH_SESSIONS) => {
+            // Whoever was not told of any names none.
+            (Some(Step::Delete), _) if request.version.is_none() => None,
+            _ if request.version.as_deref() != state.agreed_version(request.session.as_deref()) => {
                 Some("not the agreed version".to_owned())
             }
             _ => None,
@@ -130,32 +138,59 @@ impl Shared {
         (fault, gone.then_some(Refusal::Gone(state.gone)))
     }
 
-    fn initialize(&self, request: &Request, error: Option<Value>) -> Response {
+    fn initialize(
+        &self,
+        request: &Request,
+        error: Option<Value>,
+        fault: Option<&Fault>,
+    ) -> Response {
         let offered = request.body["params"]["protocolVersion"].as_str();
         let version = match offered {
             Some(WITHOUT_SESSIONS) => WITHOUT_SESSIONS,
-            _ => WITH_SESSIONS,
+            _ => self.state().version.unwrap_or(WITH_SESSIONS),
         };
-        let id = self.open(version);
+        let told = matches!(
+            fault,
+            None | Some(Fault::Hang | Fault::HangDone | Fault::Nameless)
+        );
+        let id = self.open(version, told);
         let result = json!({
             "protocolVersion": version,
             "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "fake", "version": "1"},
         });
-        let mut response = self.reply(request, error.map_or(Ok(result), Err));
-        if let Some(id) = id.and_then(|id| id.parse().ok()) {
+        let mut response = match fault {
+            Some(Fault::Answer(status, kind, body)) => {
+                let status = StatusCode::from_u16(*status).unwrap_or_default();
+                (status, [("content-type", *kind)], body.clone()).into_response()
+            }
+            Some(Fault::Half) => begun(stream::once(async {
+                // Not before the beginning has left.
+                tokio::task::yield_now().await;
+                Err(std::io::Error::other("as it was told"))
+            })),
+            Some(Fault::Endless) => begun(stream::pending()),
+            _ => self.reply(request, error.map_or(Ok(result), Err)),
+        };
+        let id = match fault {
+            Some(Fault::Nameless) => HeaderValue::from_bytes(b"fake \xff").ok(),
+            _ => id.and_then(|id| id.parse().ok()),
+        };
+        if let Some(id) = id {
             response.headers_mut().insert("mcp-session-id", id);
         }
         response
     }
 
-    fn open(&self, version: &str) -> Option<String> {
+    fn open(&self, version: &str, told: bool) -> Option<String> {
         let mut state = self.state();
         if state.sessionless || version == WITHOUT_SESSIONS {
             return None;
         }
         let id = format!("fake-{}", state.opened.len() + 1);
         state.opened.push(id.clone());
+        let told = told.then(|| version.to_owned());
+        state.agreed.insert(id.clone(), told);
         state.live.insert(id.clone());
         Some(id)
     }
@@ -268,6 +303,23 @@ impl Shared {
             json_reply(StatusCode::OK, &reply)
         }
     }
+}
+
+impl Now {
+    /// The version that requests of a session have to name.
+    fn agreed_version(&self, session: Option<&str>) -> Option<&str> {
+        match session {
+            Some(id) => self.agreed.get(id)?.as_deref(),
+            None => Some(self.version.unwrap_or(WITH_SESSIONS)),
+        }
+    }
+}
+
+/// The beginning of an answer, and what follows it.
+fn begun(rest: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Response {
+    let beginning = stream::once(async { Ok(Bytes::from_static(b"{\"jsonrpc\": ")) });
+    let body = Body::from_stream(beginning.chain(rest));
+    ([("content-type", "application/json")], body).into_response()
 }
 
 fn json_reply(status: StatusCode, reply: &Value) -> Response {
