@@ -61,6 +61,10 @@ impl Problem {
     pub const CALL_UNKNOWN: &str = "MCP_UNKNOWN";
     /// The MCP server refused the call.
     pub const CALL_REFUSED: &str = "MCP_REFUSED";
+    /// This brain has as much in work as it takes.
+    pub const TOO_MANY: &str = "TOO_MANY";
+    /// This brain compiles no documents.
+    pub const NO_TEX: &str = "NO_TEX";
     /// This brain offers no tools.
     pub const NO_TOOLS: &str = "NO_TOOLS";
     /// The pod is shutting down.
@@ -222,4 +226,88 @@ pub struct ToolReply {
 pub struct SessionClosed {
     /// There was a session in this pod, and it has ended.
     pub closed: bool,
+}
+
+/// The query of `POST /internal/tex/compile`, whose body is a zip file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TexQuery {
+    /// The tenant.
+    pub tenant: String,
+    /// The project.
+    pub project: String,
+    /// The user.
+    pub user: String,
+    /// The document's main file, within the zip file.
+    pub main: String,
+    /// `pdflatex` unless said otherwise, `xelatex` or `lualatex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+}
+
+/// One line of the answer to a compilation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TexLine {
+    /// How far it is; at least every five seconds.
+    Progress(TexProgress),
+    /// What came of it: the last line. The PDF's bytes follow.
+    Result(TexOutcome),
+}
+
+/// How far a compilation is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TexProgress {
+    /// What it does.
+    pub state: TexState,
+    /// Who is waited for; what the compiler said last.
+    pub detail: Option<String>,
+    /// Since it was asked for.
+    pub elapsed_ms: u64,
+}
+
+/// What a compilation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TexState {
+    /// Asks for its lease.
+    Waiting,
+    /// Waits for its lease, which others have.
+    Busy,
+    /// Has been handed to latexmk, or to the service.
+    Started,
+    /// Runs.
+    Running,
+    /// Its PDF is fetched from the service.
+    Downloading,
+}
+
+impl TexState {
+    /// The state in a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Busy => "busy",
+            Self::Started => "started",
+            Self::Running => "running",
+            Self::Downloading => "downloading",
+        }
+    }
+}
+
+/// What came of a compilation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TexOutcome {
+    /// There is a PDF.
+    pub success: bool,
+    /// Why there is none.
+    pub problem: Option<Problem>,
+    /// The last lines of what the compiler said.
+    pub log: String,
+    /// How long it took, with the wait for its lease.
+    pub elapsed_ms: u64,
+    /// How many bytes of PDF follow.
+    pub pdf_bytes: u64,
 }

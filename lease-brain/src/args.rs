@@ -118,6 +118,9 @@ pub enum InvalidArgs {
     /// There are no secrets to be had there.
     #[error("--secrets-dir {} is no directory: create it, or leave the option out", .0.display())]
     NoSecretsDir(PathBuf),
+    /// No document could be compiled there.
+    #[error("--tex-scratch-dir {} is no directory: create it, or leave the option out", .0.display())]
+    NoScratchDir(PathBuf),
     /// The sweep would do nothing but run.
     #[error("--reap-interval \"{}\" must be at least 100ms; 30s is usual", format_duration(*.0))]
     ReapInterval(Duration),

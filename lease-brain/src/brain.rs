@@ -21,6 +21,7 @@ use crate::dispatch::Runner;
 use crate::handlers::{HandlerRegistry, InvalidHandler};
 use crate::http::Served;
 use crate::mcp::{McpSettings, Pool};
+use crate::tex::{Tex, TexOptions};
 
 /// A pod: one process that holds leases for others, cleans up behind revoked ones, and sweeps.
 ///
@@ -61,6 +62,7 @@ pub struct Brain {
     registry: Arc<PodRegistry>,
     runner: Runner,
     mcp: Option<Pool>,
+    tex: Option<Tex>,
     stopping: CancellationToken,
     site: Arc<Site>,
     tasks: Tasks,
@@ -167,6 +169,7 @@ pub struct BrainBuilder {
     listener: TcpListener,
     registry: HandlerRegistry,
     mcp: Option<McpSettings>,
+    tex: Option<TexOptions>,
     documents: Option<ConfigDocuments>,
     secret: Option<SecretString>,
     metrics: Option<PrometheusHandle>,
@@ -184,6 +187,7 @@ impl Brain {
             listener,
             registry: HandlerRegistry::default(),
             mcp: None,
+            tex: None,
             documents: None,
             secret: None,
             metrics: None,
@@ -262,6 +266,13 @@ impl BrainBuilder {
     #[must_use]
     pub fn mcp(mut self, settings: McpSettings) -> Self {
         self.mcp = Some(settings);
+        self
+    }
+
+    /// Compiles TeX documents, and ends the compilations of revoked leases (lease type `tex`).
+    #[must_use]
+    pub fn tex(mut self, options: TexOptions) -> Self {
+        self.tex = Some(options);
         self
     }
 

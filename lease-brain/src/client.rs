@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use lease_shared::in_full;
 use reqwest::header::HeaderValue;
-use reqwest::{RequestBuilder, StatusCode};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 
 use crate::api::{
     INTERNAL_TOKEN, JobProgress, JobStarted, Problem, RevokeCall, RevokePodCall, RevokeReply,
-    SessionClosed, ToolCall, ToolReply, ToolsCall, ToolsReply,
+    SessionClosed, TexLine, TexOutcome, TexProgress, TexQuery, ToolCall, ToolReply, ToolsCall,
+    ToolsReply,
 };
 
 /// How long until there is a connection.
@@ -180,6 +181,63 @@ impl BrainClient {
         self.said(self.mcp(tool, "close", limit).json(whose)).await
     }
 
+    /// Compiles a document: sends a zip file of it, hears how far it is, and gives what came of it with the PDF, which is empty
+    /// if there is none. `limit` is how long all of it may take.
+    ///
+    /// # Errors
+    /// As [`BrainClient::mcp_call`]. What is wrong with the document is no error.
+    pub async fn tex_compile(
+        &self,
+        query: &TexQuery,
+        zip: Vec<u8>,
+        limit: Duration,
+        tell: impl Fn(&TexProgress),
+    ) -> Result<(TexOutcome, Vec<u8>), CallError> {
+        let url = format!("{}/internal/tex/compile", self.endpoint);
+        let whose = [
+            ("tenant", query.tenant.as_str()),
+            ("project", &query.project),
+            ("user", &query.user),
+            ("main", &query.main),
+        ];
+        let engine = query.engine.as_deref().map(|engine| ("engine", engine));
+        let url = Url::parse_with_params(&url, whose.into_iter().chain(engine))
+            .map_err(|error| CallError::Setup(error.to_string()))?;
+        let request = self.http.post(url).timeout(limit).body(zip);
+        let mut answer = self.send(request).await?;
+        if !answer.status().is_success() {
+            return Err(self.refusal(answer).await);
+        }
+        let (mut read, mut outcome) = (Vec::new(), None);
+        loop {
+            match answer.chunk().await {
+                Ok(Some(chunk)) => read.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(error) => return Err(self.unknown(in_full(&error.without_url()))),
+            }
+            while outcome.is_none()
+                && let Some(end) = read.iter().position(|byte| *byte == b'\n')
+            {
+                let line: Vec<u8> = read.drain(..=end).collect();
+                match serde_json::from_slice(&line) {
+                    Ok(TexLine::Progress(progress)) => tell(&progress),
+                    Ok(TexLine::Result(result)) => outcome = Some(result),
+                    Err(_) => return Err(self.no_brain(answer.status())),
+                }
+            }
+            let most = outcome
+                .as_ref()
+                .map_or(LENGTH as u64, |outcome| outcome.pdf_bytes);
+            if read.len() as u64 > most {
+                return Err(self.unknown("its answer is too long".to_owned()));
+            }
+        }
+        match outcome {
+            Some(outcome) if outcome.pdf_bytes == read.len() as u64 => Ok((outcome, read)),
+            _ => Err(self.unknown("its answer ended before its end".to_owned())),
+        }
+    }
+
     fn mcp(&self, tool: &str, verb: &str, limit: Duration) -> RequestBuilder {
         let url = format!("{}/internal/mcp/{tool}/{verb}", self.endpoint);
         self.http.post(url).timeout(limit)
@@ -204,43 +262,61 @@ impl BrainClient {
     }
 
     async fn said<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
-        let endpoint = || self.endpoint.clone();
-        let unknown = |problem| CallError::Unknown {
-            endpoint: endpoint(),
-            problem,
-        };
-        let request = request.header(INTERNAL_TOKEN, self.secret.clone());
-        let mut answer = match request.send().await {
-            Ok(answer) => answer,
-            Err(error) if error.is_connect() || error.is_builder() => {
-                return Err(CallError::Unreachable {
-                    endpoint: endpoint(),
-                    problem: in_full(&error.without_url()),
-                });
-            }
-            Err(error) => return Err(unknown(in_full(&error.without_url()))),
-        };
+        let answer = self.send(request).await?;
         let status = answer.status();
+        if !status.is_success() {
+            return Err(self.refusal(answer).await);
+        }
+        let body = self.body(answer).await?;
+        serde_json::from_slice(&body).map_err(|_| self.no_brain(status))
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, CallError> {
+        let request = request.header(INTERNAL_TOKEN, self.secret.clone());
+        match request.send().await {
+            Ok(answer) => Ok(answer),
+            Err(error) if error.is_connect() || error.is_builder() => Err(CallError::Unreachable {
+                endpoint: self.endpoint.clone(),
+                problem: in_full(&error.without_url()),
+            }),
+            Err(error) => Err(self.unknown(in_full(&error.without_url()))),
+        }
+    }
+
+    async fn body(&self, mut answer: Response) -> Result<Vec<u8>, CallError> {
         let mut body = Vec::new();
         loop {
             match answer.chunk().await {
                 Ok(Some(chunk)) if body.len() + chunk.len() > LENGTH => {
-                    return Err(unknown("its answer is too long".to_owned()));
+                    return Err(self.unknown("its answer is too long".to_owned()));
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-                Ok(None) => break,
-                Err(error) => return Err(unknown(in_full(&error.without_url()))),
+                Ok(None) => return Ok(body),
+                Err(error) => return Err(self.unknown(in_full(&error.without_url()))),
             }
         }
-        if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|_| self.no_brain(status));
-        }
+    }
+
+    /// Why it was not done.
+    async fn refusal(&self, answer: Response) -> CallError {
+        let status = answer.status();
+        let body = match self.body(answer).await {
+            Ok(body) => body,
+            Err(error) => return error,
+        };
         match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(CallError::Refused {
-                endpoint: endpoint(),
+            Ok(problem) => CallError::Refused {
+                endpoint: self.endpoint.clone(),
                 problem,
-            }),
-            Err(_) => Err(self.no_brain(status)),
+            },
+            Err(_) => self.no_brain(status),
+        }
+    }
+
+    fn unknown(&self, problem: String) -> CallError {
+        CallError::Unknown {
+            endpoint: self.endpoint.clone(),
+            problem,
         }
     }
 

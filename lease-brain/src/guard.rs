@@ -120,7 +120,7 @@ impl LeaseSessionGuard {
 }
 
 fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GuardError {
-    SessionUnavailable(error.into()).into()
+    SessionUnavailable::new(error).into()
 }
 
 fn refused(error: CheckError) -> GuardError {

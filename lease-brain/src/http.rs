@@ -7,9 +7,11 @@ mod internal;
 mod mcp;
 mod problem;
 mod server;
+mod tex;
 
 use std::sync::Arc;
 
+use addon_tex::Limits;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::request::Parts;
@@ -26,6 +28,7 @@ use crate::dispatch::Runner;
 use crate::jobs::Jobs;
 use crate::mcp::Pool;
 use crate::sweeper::Sweeper;
+use crate::tex::Tex;
 pub(crate) use auth::InternalSecret;
 use problem::Refusal;
 pub(crate) use server::serve;
@@ -45,6 +48,7 @@ pub(crate) struct Served {
     pub(crate) sweeper: Sweeper,
     pub(crate) jobs: Jobs,
     pub(crate) mcp: Option<Pool>,
+    pub(crate) tex: Option<Tex>,
     pub(crate) metrics: Option<PrometheusHandle>,
     pub(crate) stopping: CancellationToken,
 }
@@ -58,12 +62,20 @@ impl FromRequestParts<Arc<Site>> for Served {
     }
 }
 
+/// What a document's zip file may have.
+fn zip_bytes() -> usize {
+    usize::try_from(Limits::default().zip_bytes).unwrap_or(usize::MAX)
+}
+
 pub(crate) fn router(site: Arc<Site>, secret: InternalSecret) -> Router {
     let mcp = Router::new()
         .route("/mcp/{tool}/tools", post(mcp::tools))
         .route("/mcp/{tool}/call", post(mcp::call))
         .route("/mcp/{tool}/close", post(mcp::close))
         .layer(DefaultBodyLimit::max(ARGUMENTS));
+    let tex = Router::new()
+        .route("/tex/compile", post(tex::compile))
+        .layer(DefaultBodyLimit::max(zip_bytes()));
     let internal = Router::new()
         .route("/lease/revoked", post(internal::revoked))
         .route("/lease/admin/revoke", post(admin::revoke))
@@ -72,6 +84,7 @@ pub(crate) fn router(site: Arc<Site>, secret: InternalSecret) -> Router {
         .route("/lease/admin/jobs/{job}", get(admin::job))
         .layer(DefaultBodyLimit::max(BODY))
         .merge(mcp)
+        .merge(tex)
         // Before a body is read.
         .layer(from_fn_with_state(secret, auth::internal));
     Router::new()

@@ -115,7 +115,10 @@ impl Pool {
     ) -> Result<Vec<mcp_client::Tool>, CallError> {
         let pooled = self.connection(tenancy, name).await?;
         let pooled = pooled.ok_or(CallError::Draining)?;
-        Ok(pooled.connection.tools().await?)
+        tokio::select! {
+            offered = pooled.connection.tools() => Ok(offered?),
+            never = pooled.keep_in_use() => match never {},
+        }
     }
 
     /// What a tool of a server gives to someone.

@@ -4,7 +4,7 @@ use metrics::{counter, gauge};
 
 /// Clean-ups by handlers, by `type` and `outcome` (`ok`, `error`).
 pub const HANDLER: &str = "vance.lease.handler";
-/// DELETEs for sessions at MCP servers, by `outcome` (`gone`, `unknown`, `omitted` where the tool points elsewhere now).
+/// DELETEs for revoked sessions at MCP servers, by `outcome` (`gone`, `unknown`, `omitted` where the tool points elsewhere now).
 pub const MCP_DELETE: &str = "vance.mcp.delete";
 /// Leases by `state` (`pending`, `held`, `revoking`, `failed`). Not a number while the store has not been read.
 pub const HOLDERS: &str = "vance.lease.holders";

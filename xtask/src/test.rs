@@ -1,6 +1,8 @@
 //! `cargo xtask test`: all tests on real servers.
 
-use anyhow::Result;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
 use test_mcp::real;
 use test_mongo::Mongod;
 
@@ -16,11 +18,37 @@ pub(crate) struct Opts {
     arguments: Vec<String>,
 }
 
+/// Whether tests that compile documents are required: `1` makes it an error to lack what they need.
+const TEX_REQUIRED: &str = "TEX_E2E";
+
+fn say_whether_tex_is_there() -> Result<()> {
+    let is_there = |program: &str| {
+        let mut command = Command::new(program);
+        let asked = command
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        asked.status().is_ok_and(|status| status.success())
+    };
+    let Some(missing) = ["latexmk", "pdflatex"].into_iter().find(|it| !is_there(it)) else {
+        return Ok(());
+    };
+    let cure = "Debian: apt-get install --no-install-recommends latexmk texlive-latex-base";
+    let required = std::env::var(TEX_REQUIRED).is_ok_and(|value| value == "1");
+    ensure!(
+        !required,
+        "{TEX_REQUIRED}=1, and {missing} is missing ({cure})"
+    );
+    eprintln!("skipped: tests that compile documents, because {missing} is missing ({cure})");
+    Ok(())
+}
+
 /// Runs the tests on the server of `MONGODB_URI`, else on one that lives as long as they do; with the MCP servers
 /// from npm, which it installs, where that can be.
 pub(crate) async fn run(opts: Opts) -> Result<()> {
     // What is skipped is said here once, since cargo hides what a passing test says.
     let mcp = real::tools()?;
+    say_whether_tex_is_there()?;
     let server = match given_uri() {
         Some(_) => None,
         None => Some(Mongod::start().await?),

@@ -43,6 +43,13 @@ pub struct LeaseArgs {
     /// Where the secrets are that documents name: PATH/TENANT/PROJECT/NAME.
     #[arg(long, env = "LEASE_SECRETS_DIR", value_name = "PATH")]
     secrets_dir: Option<PathBuf>,
+    /// Where TeX documents are compiled, a folder each, removed at its end [default: the system's place for such].
+    #[arg(long, env = "LEASE_TEX_SCRATCH_DIR", value_name = "PATH")]
+    tex_scratch_dir: Option<PathBuf>,
+    /// Compile TeX documents also where the kernel cannot confine latexmk (Landlock, Linux 5.13). A document can then read
+    /// what this process can.
+    #[arg(long, env = "LEASE_TEX_ALLOW_UNCONFINED")]
+    tex_allow_unconfined: bool,
     /// Let the documents of tenants and projects name commands to execute. Whoever may write such a document may then
     /// run anything as this process's user.
     #[arg(long, env = "LEASE_ALLOW_PROJECT_COMMANDS")]
@@ -60,6 +67,10 @@ pub struct LeaseSettings {
     pub drain: Duration,
     /// Where the secrets are; without it there are none but those of the environment.
     pub secrets_dir: Option<PathBuf>,
+    /// Where TeX documents are compiled; without it, in the system's place for such.
+    pub tex_scratch_dir: Option<PathBuf>,
+    /// Compile TeX documents also where the kernel cannot confine latexmk?
+    pub tex_allow_unconfined: bool,
     /// May the documents of tenants and projects name commands to execute?
     pub allow_project_commands: bool,
 }
@@ -72,11 +83,16 @@ impl LeaseArgs {
         if let Some(path) = self.secrets_dir.as_ref().filter(|path| !path.is_dir()) {
             return Err(InvalidArgs::NoSecretsDir(path.clone()));
         }
+        if let Some(path) = self.tex_scratch_dir.as_ref().filter(|path| !path.is_dir()) {
+            return Err(InvalidArgs::NoScratchDir(path.clone()));
+        }
         Ok(LeaseSettings {
             reap_interval: self.reap_interval,
             reconcile_interval: self.reconcile_interval,
             drain: self.drain,
             secrets_dir: self.secrets_dir,
+            tex_scratch_dir: self.tex_scratch_dir,
+            tex_allow_unconfined: self.tex_allow_unconfined,
             allow_project_commands: self.allow_project_commands,
         })
     }

@@ -11,6 +11,7 @@ use lease_brain::handlers::webhook::{Webhook, WebhookLimits};
 use lease_brain::mcp::McpSettings;
 use lease_brain::secrets::Secrets;
 use lease_brain::telemetry;
+use lease_brain::tex::TexOptions;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -98,11 +99,17 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         secrets: secrets.clone(),
         project_commands: settings.lease.allow_project_commands,
     };
+    let tex = TexOptions {
+        secrets: secrets.clone(),
+        scratch: settings.lease.tex_scratch_dir,
+        allow_unconfined: settings.lease.tex_allow_unconfined,
+    };
     let webhook = Webhook::new(secrets, WebhookLimits::default())?;
     tracing::info!(listen = %bound, endpoint = pod.endpoint, node.name = pod.node_name, "starting");
     let starting = Brain::builder(database, pod, listener)
         .handler("webhook", Arc::new(webhook))?
         .mcp(mcp)
+        .tex(tex)
         .documents(documents)
         .internal_secret(settings.http.internal_token)
         .metrics(metrics()?)

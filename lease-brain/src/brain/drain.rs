@@ -23,16 +23,45 @@ impl Brain {
         self.stopping.cancel();
         let finished = async {
             said(end, "stops", self.registry.stopping()).await;
-            let _ = (&mut self.working.cleaning).await;
-            let _ = (&mut self.working.sweeping).await;
-            if let Some(mcp) = &self.mcp {
-                mcp.close_all().await;
-            }
-            self.runner.idle().await;
+            let cleaned = async {
+                let _ = (&mut self.working.cleaning).await;
+                let _ = (&mut self.working.sweeping).await;
+                self.runner.idle().await;
+            };
+            let closed = async {
+                if let Some(mcp) = &self.mcp {
+                    mcp.close_all().await;
+                }
+            };
+            let compiled = async {
+                if let Some(tex) = &self.tex {
+                    tex.idle().await;
+                }
+            };
+            tokio::join!(cleaned, closed, compiled);
             while self.leases.held_here() > 0 {
                 sleep(PERIOD).await;
             }
             self.leases.close().await;
+            if self.mcp.is_some() {
+                // At last, for no lease is held by what this waits for.
+                mcp_client::settled().await;
+            }
+        };
+        // What takes longer is ended in time to give its lease back.
+        let tex = self.tex.clone();
+        let late = async {
+            tokio::time::sleep_until(end - LAST_WORD).await;
+            if let Some(tex) = tex {
+                tex.end_all();
+            }
+            std::future::pending::<()>().await;
+        };
+        let finished = async {
+            tokio::select! {
+                () = finished => {}
+                () = late => {}
+            }
         };
         if timeout_at(end, finished).await.is_err() {
             tracing::warn!("not all was finished in time; other pods go on with it");

@@ -16,6 +16,7 @@ use crate::http::{self, InternalSecret, Served};
 use crate::jobs::Jobs;
 use crate::mcp::Mcp;
 use crate::sweeper::Sweeper;
+use crate::tex::TexParts;
 
 /// How long between two tries to reach the store.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -63,6 +64,12 @@ impl BrainBuilder {
         if let Some(mcp) = &mcp {
             mcp.register(&mut handlers).map_err(BrainError::Handler)?;
         }
+        let tex = self
+            .tex
+            .map(|options| TexParts::new(options, documents.clone()));
+        if let Some(tex) = &tex {
+            tex.register(&mut handlers).map_err(BrainError::Handler)?;
+        }
         let (arrivals, arriving) = arrivals(&handlers);
         let arrivals: Arc<Arrivals> = Arc::new(arrivals);
         let connect = || {
@@ -102,6 +109,9 @@ impl BrainBuilder {
         let pool = |mcp: Mcp| mcp.pool(leases.clone(), registry.pod().clone());
         let mcp = mcp.map(pool).transpose();
         let mcp = mcp.map_err(|error| BrainError::Handler(error.into()))?;
+        let parts = |tex: TexParts| tex.start(leases.clone(), registry.pod().clone());
+        let tex = tex.map(parts).transpose();
+        let tex = tex.map_err(|error| BrainError::Handler(error.into()))?;
         let served = Served {
             leases: leases.clone(),
             database: self.database,
@@ -110,6 +120,7 @@ impl BrainBuilder {
             sweeper: sweeper.clone(),
             jobs: Jobs::new(stopping.clone()),
             mcp: mcp.clone(),
+            tex: tex.clone(),
             metrics: self.metrics.clone(),
             stopping: stopping.clone(),
         };
@@ -157,6 +168,7 @@ impl BrainBuilder {
             registry,
             runner,
             mcp,
+            tex,
             stopping,
             site,
             tasks,

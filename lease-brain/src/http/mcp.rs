@@ -2,8 +2,9 @@
 
 use axum::Json;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::StatusCode;
-use lease_shared::{AcquireError, InvalidName, Tenancy, in_full};
+use lease_shared::{AcquireError, Tenancy, in_full};
 use mcp_client::McpError;
 
 use super::Served;
@@ -13,11 +14,11 @@ use crate::mcp::{CallError, Pool, ToolError, ToolName};
 
 pub(crate) async fn tools(
     served: Served,
-    Path(tool): Path<String>,
+    tool: Result<Path<String>, PathRejection>,
     Body(call): Body<ToolsCall>,
 ) -> Result<Json<ToolsReply>, Refusal> {
     let pool = served.pool()?;
-    let tool = ToolName::new(&tool)?;
+    let tool = named(tool)?;
     let tenancy = Tenancy::new(call.tenant, call.project, call.user)?;
     let offered = pool.tools(&tenancy, &tool).await?;
     let offered = offered.into_iter().map(|tool| OfferedTool {
@@ -33,11 +34,11 @@ pub(crate) async fn tools(
 /// A caller that goes away cancels its call; a session that was being opened for it alone is ended again.
 pub(crate) async fn call(
     served: Served,
-    Path(tool): Path<String>,
+    tool: Result<Path<String>, PathRejection>,
     Body(call): Body<ToolCall>,
 ) -> Result<Json<ToolReply>, Refusal> {
     let pool = served.pool()?;
-    let tool = ToolName::new(&tool)?;
+    let tool = named(tool)?;
     let tenancy = Tenancy::new(call.tenant, call.project, call.user)?;
     let result = pool
         .call(&tenancy, &tool, &call.name, call.arguments)
@@ -47,14 +48,22 @@ pub(crate) async fn call(
 
 pub(crate) async fn close(
     served: Served,
-    Path(tool): Path<String>,
+    tool: Result<Path<String>, PathRejection>,
     Body(call): Body<ToolsCall>,
 ) -> Result<Json<SessionClosed>, Refusal> {
     let pool = served.pool()?;
-    let tool = ToolName::new(&tool)?;
+    let tool = named(tool)?;
     let tenancy = Tenancy::new(call.tenant, call.project, call.user)?;
     let closed = pool.end(&tenancy, &tool).await;
     Ok(Json(SessionClosed { closed }))
+}
+
+fn named(tool: Result<Path<String>, PathRejection>) -> Result<ToolName, Refusal> {
+    let Path(tool) = tool.map_err(|rejection| {
+        let status = rejection.status();
+        Refusal::new(status, Problem::BAD_REQUEST, rejection.body_text())
+    })?;
+    Ok(ToolName::new(&tool)?)
 }
 
 impl Served {
@@ -65,16 +74,6 @@ impl Served {
                 "this brain offers no tools at MCP servers",
             )
         })
-    }
-}
-
-impl From<InvalidName> for Refusal {
-    fn from(error: InvalidName) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            Problem::BAD_REQUEST,
-            error.to_string(),
-        )
     }
 }
 

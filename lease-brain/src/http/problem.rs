@@ -7,7 +7,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lease_shared::{StoreError, in_full};
+use lease_shared::{InvalidName, StoreError, in_full};
 use serde::de::DeserializeOwned;
 
 use crate::api::Problem;
@@ -65,6 +65,16 @@ impl Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         Self::unavailable(&error)
+    }
+}
+
+impl From<InvalidName> for Refusal {
+    fn from(error: InvalidName) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            Problem::BAD_REQUEST,
+            error.to_string(),
+        )
     }
 }
 

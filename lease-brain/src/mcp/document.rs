@@ -11,9 +11,11 @@ use lease_shared::definition::{
 };
 use reqwest::Url;
 use reqwest::header::HeaderName;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::document_fields::{REFERENCE, Seconds, Secret, Text, plain_url, present};
 use crate::secrets::SecretName;
 
 /// A tool document, checked as a whole.
@@ -58,9 +60,6 @@ pub(crate) enum Setting {
     Secret(SecretName),
 }
 
-/// Seconds that a server may take.
-const SECONDS: std::ops::RangeInclusive<u64> = 1..=3600;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Written {
@@ -87,7 +86,7 @@ struct Parameters {
     #[serde(default, deserialize_with = "present")]
     event_stream: Option<bool>,
     #[serde(default, deserialize_with = "present")]
-    auth: Option<WrittenAuth>,
+    auth: Option<Hidden>,
     #[serde(default, deserialize_with = "present")]
     command: Option<Vec<Text>>,
     #[serde(default, deserialize_with = "present")]
@@ -127,8 +126,7 @@ struct WrittenAuth {
     value: Option<Secret>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy)]
 enum AuthType {
     None,
     Bearer,
@@ -136,40 +134,60 @@ enum AuthType {
     Header,
 }
 
-/// Null is not absence: somebody meant to write something.
-fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    source: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(source).map(Some)
-}
+const AUTH: &str = "must be a mapping like {type: bearer, token: \"{{secret:NAME}}\"}";
 
-/// A text that is not empty.
-struct Text(String);
+/// What stands there instead may be a credential, so no error shows it.
+struct Hidden(WrittenAuth);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for Hidden {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        match String::deserialize(source)? {
-            text if text.is_empty() => {
-                Err(D::Error::custom("is empty: write a text, or remove it"))
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Hidden;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping")
             }
-            text => Ok(Self(text)),
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Hidden, A::Error> {
+                WrittenAuth::deserialize(MapAccessDeserializer::new(map)).map(Hidden)
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<Hidden, E> {
+                Err(E::custom(AUTH))
+            }
+
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Hidden, E> {
+                Err(E::custom(AUTH))
+            }
+
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Hidden, E> {
+                Err(E::custom(AUTH))
+            }
+
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Hidden, E> {
+                Err(E::custom(AUTH))
+            }
+
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Hidden, E> {
+                Err(E::custom(AUTH))
+            }
         }
+        source.deserialize_any(Fields)
     }
 }
 
-/// The name of a secret. What stands there instead may be the secret itself, so no error shows it.
-struct Secret(SecretName);
-
-const REFERENCE: &str =
-    "must be {{secret:NAME}} in quotes, and nothing else: a secret does not stand in a document";
-
-impl<'de> Deserialize<'de> for Secret {
+impl<'de> Deserialize<'de> for AuthType {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let Ok(serde_yaml::Value::String(text)) = serde_yaml::Value::deserialize(source) else {
-            return Err(D::Error::custom(REFERENCE));
-        };
-        let name = SecretName::from_reference(&text);
-        name.map(Self).ok_or_else(|| D::Error::custom(REFERENCE))
+        let written = serde_yaml::Value::deserialize(source)?;
+        match written.as_str() {
+            Some("none") => Ok(Self::None),
+            Some("bearer") => Ok(Self::Bearer),
+            Some("basic") => Ok(Self::Basic),
+            Some("header") => Ok(Self::Header),
+            _ => Err(D::Error::custom("must be none, bearer, basic or header")),
+        }
     }
 }
 
@@ -185,20 +203,6 @@ impl<'de> Deserialize<'de> for Setting {
             true => Err(D::Error::custom(REFERENCE)),
             false => Ok(Self::Plain(text)),
         }
-    }
-}
-
-struct Seconds(Duration);
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let seconds = u64::deserialize(source)?;
-        if SECONDS.contains(&seconds) {
-            return Ok(Self(Duration::from_secs(seconds)));
-        }
-        let (least, most) = (SECONDS.start(), SECONDS.end());
-        let problem = format!("`{seconds}`: must be a number of seconds from {least} to {most}");
-        Err(D::Error::custom(problem))
     }
 }
 
@@ -332,6 +336,14 @@ impl Refuse<'_> {
             Some(Lease::Named(name)) => LeaseRef::named(&name)
                 .map_err(|error| self.because("lease", error.rule).value(Some(&error.value)))?,
         };
+        let args = p.default_args.map(|args| args.0).unwrap_or_default();
+        if args
+            .values()
+            .any(|value| value.to_string().contains("{{secret:"))
+        {
+            let problem = "must hold no secret: arguments are the server's to log and to show";
+            return Err(self.because("defaultArgs", problem));
+        }
         let seconds = |given: Option<Seconds>, otherwise| {
             given.map_or(Duration::from_secs(otherwise), |given| given.0)
         };
@@ -340,10 +352,7 @@ impl Refuse<'_> {
             lease,
             call_timeout: seconds(p.timeout_seconds, 60),
             init_timeout: seconds(p.init_timeout_seconds, 5),
-            default_args: p
-                .default_args
-                .map(|args| args.0.into_iter().collect())
-                .unwrap_or_default(),
+            default_args: args.into_iter().collect(),
         })
     }
 
@@ -351,25 +360,11 @@ impl Refuse<'_> {
         let Some(Text(given)) = given else {
             return Err(self.because("url", "is missing: the transport http needs one"));
         };
-        let rule = "must be a URL like http://mcp.internal:3901/mcp, without a user, a password and a fragment";
-        // What cannot be read may hold a password: it is not shown.
-        let url = Url::parse(&given).map_err(|_| self.because("url", rule))?;
-        let plain = matches!(url.scheme(), "http" | "https")
-            && url.host_str().is_some_and(|host| !host.is_empty())
-            && url.username().is_empty()
-            && url.password().is_none()
-            && url.fragment().is_none();
-        if !plain {
-            return Err(self.because("url", rule));
-        }
-        if given.contains("{{secret:") {
-            return Err(self.because("url", "must hold no secret: addresses are shown and logged"));
-        }
-        Ok(url)
+        plain_url(&given).map_err(|problem| self.because("url", problem))
     }
 
-    fn auth(&self, given: Option<WrittenAuth>) -> Result<Auth, DocumentError> {
-        let Some(auth) = given else {
+    fn auth(&self, given: Option<Hidden>) -> Result<Auth, DocumentError> {
+        let Some(Hidden(auth)) = given else {
             return Ok(Auth::None);
         };
         let needed: &[&str] = match auth.r#type {
@@ -416,10 +411,16 @@ impl Refuse<'_> {
     }
 
     fn header(&self, name: &str) -> Result<HeaderName, DocumentError> {
-        const OURS: [&str; 8] = [
+        const OURS: [&str; 14] = [
             "accept",
             "content-type",
             "content-length",
+            "content-encoding",
+            "transfer-encoding",
+            "te",
+            "trailer",
+            "upgrade",
+            "expect",
             "host",
             "connection",
             "mcp-session-id",
@@ -460,12 +461,14 @@ impl Refuse<'_> {
             return Err(self.because("command", &problem).value(Some(&program)));
         }
         let args: Vec<String> = command.collect();
-        if [&program]
-            .into_iter()
-            .chain(&args)
-            .any(|text| text.contains('\0'))
-        {
+        let words = || [&program].into_iter().chain(&args);
+        if words().any(|text| text.contains('\0')) {
             return Err(self.because("command", "must have no NUL characters"));
+        }
+        if words().any(|text| text.contains("{{secret:")) {
+            let problem =
+                "must hold no secret, for other users of the machine see it: write it under env";
+            return Err(self.because("command", problem));
         }
         let cwd = cwd.map(|cwd| PathBuf::from(cwd.0));
         if let Some(relative) = cwd.as_ref().filter(|cwd| !cwd.is_absolute()) {

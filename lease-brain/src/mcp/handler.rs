@@ -14,6 +14,7 @@ pub(crate) const TOOL: &str = "tool";
 pub(crate) const TRANSPORT: &str = "transport";
 pub(crate) const ENDPOINT: &str = "endpoint";
 pub(crate) const SESSION: &str = "sessionId";
+pub(crate) const VERSION: &str = "protocolVersion";
 
 /// Ends the session of a revoked lease.
 ///
@@ -38,10 +39,25 @@ impl LeaseHandler for McpHandler {
         revocation: &'a Revocation,
     ) -> BoxFuture<'a, Result<(), HandlerError>> {
         Box::pin(async move {
+            let is_http = revocation
+                .payload
+                .get_str(TRANSPORT)
+                .is_ok_and(|it| it == "http");
+            let count = |outcome| {
+                if is_http {
+                    metrics::mcp_delete(outcome);
+                }
+            };
             match self.tracker.end(revocation).await {
-                Some(Ended::Closed(SessionEnd::Gone)) => Ok(()),
+                Some(Ended::Closed(SessionEnd::Gone)) => {
+                    count("gone");
+                    Ok(())
+                }
                 // The next try finds no session here, and sends the DELETE by itself.
-                Some(Ended::Closed(SessionEnd::Unknown(problem))) => Err(problem.into()),
+                Some(Ended::Closed(SessionEnd::Unknown(problem))) => {
+                    count("unknown");
+                    Err(problem.into())
+                }
                 Some(Ended::Dropped) | None => self.end_elsewhere(revocation).await,
             }
         })
@@ -86,7 +102,7 @@ impl McpHandler {
             }
             McpTransport::Stdio(_) => return nothing_sent("its tool is no HTTP server any more"),
         };
-        let ended = end_session(&server, session).await;
+        let ended = end_session(&server, session, text(VERSION)).await;
         metrics::mcp_delete(if ended.is_ok() { "gone" } else { "unknown" });
         if ended.is_ok() {
             tracing::info!(

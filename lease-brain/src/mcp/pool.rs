@@ -90,8 +90,12 @@ impl Pool {
         name: &ToolName,
     ) -> Result<Option<Arc<Pooled>>, ToolError> {
         // Read at each use: a document that changed is never used as it was.
-        let tool = self.tools.find(tenancy, name).await?;
+        let mut tool = self.tools.find(tenancy, name).await?;
         let key = (name.clone(), tenancy.clone());
+        if self.is_other(&key, &tool) {
+            // It is the connection that may be newer than what was read.
+            tool = self.tools.find(tenancy, name).await?;
+        }
         let mut connections = self.lock();
         if connections.closed {
             return Ok(None);
@@ -112,6 +116,13 @@ impl Pool {
         };
         *pooled.used() = Instant::now();
         Ok(Some(pooled))
+    }
+
+    /// Whether there is a connection that was made from another document.
+    fn is_other(&self, key: &Key, tool: &Tool) -> bool {
+        let connections = self.lock();
+        let pooled = connections.open.get(key);
+        pooled.is_some_and(|pooled| pooled.version != tool.version)
     }
 
     /// The connection of someone to a tool as it was last used, taken out of the pool.
@@ -138,27 +149,33 @@ impl Pool {
     pub(crate) async fn keep(self) {
         let mut changes = self.leases.definitions().changes();
         let mut upkeep = interval(UPKEEP);
+        let mut unsure = false;
         upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 change = changes.recv() => match change {
                     Ok(DocumentChange::At(address)) => {
                         if let Some(tool) = tool_at(address.path()) {
-                            self.look_again(|(name, _)| *name == tool).await;
+                            unsure |= !self.look_again(|(name, _)| *name == tool).await;
                         }
                     }
                     Ok(DocumentChange::Any) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                        self.look_again(|_| true).await;
+                        unsure = !self.look_again(|_| true).await;
                     }
                     Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
                 },
-                _ = upkeep.tick() => self.close_idle(),
+                _ = upkeep.tick() => {
+                    self.close_idle();
+                    if unsure {
+                        unsure = !self.look_again(|_| true).await;
+                    }
+                }
             }
         }
     }
 
-    /// Closes those of the connections whose documents are not what they were made from.
-    async fn look_again(&self, which: impl Fn(&Key) -> bool) {
+    /// Closes those of the connections whose documents are not what they were made from. False if that is not known of all.
+    async fn look_again(&self, which: impl Fn(&Key) -> bool) -> bool {
         let keys: Vec<Key> = {
             let connections = self.lock();
             connections
@@ -173,8 +190,8 @@ impl Pool {
             let version = match self.tools.find(tenancy, name).await {
                 Ok(tool) => Some(tool.version),
                 Err(ToolError::Undefined { .. } | ToolError::Broken(_)) => None,
-                // Not known; its next use will tell.
-                Err(ToolError::Unavailable(_)) => continue,
+                // Nor will the others be, for now.
+                Err(ToolError::Unavailable(_)) => return false,
             };
             let mut connections = self.lock();
             let Entry::Occupied(entry) = connections.open.entry(key) else {
@@ -185,6 +202,7 @@ impl Pool {
                 self.close(old);
             }
         }
+        true
     }
 
     /// Forgets connections without a session, and closes the sessions that nothing else ends.

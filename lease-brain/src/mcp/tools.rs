@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use lease_shared::definition::{
     ConfigDocuments, DocumentAddress, DocumentError, DocumentStoreError, Layer, most_specific,
 };
@@ -15,7 +13,7 @@ use lease_shared::{InvalidName, LeaseName, LeaseRef, Tenancy, in_full};
 use mcp_client::{
     BoxError, EnvSource, HeaderSource, HttpServer, McpServer, McpTransport, StdioServer,
 };
-use reqwest::header::HeaderValue;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 

@@ -9,4 +9,5 @@ mod pods;
 mod routes;
 mod store;
 mod sweep;
+mod tex;
 mod webhook;

@@ -27,5 +27,9 @@ mod server_away;
 mod slow_check;
 mod support;
 mod terminal;
+mod tex;
+#[path = "../brain/tex/service.rs"]
+#[expect(dead_code, reason = "the tests of the brain need more of it")]
+mod tex_service;
 mod uri;
 mod views;

@@ -111,6 +111,9 @@ async fn code_says_what_to_do_next() {
             "{refused:?}"
         );
     }
+    let mut command = world.operator_command(&["mcp", "call", "fake", "echo", "-"]);
+    let odd = tokio::task::spawn_blocking(move || Output::given(&mut command, b"\xff"));
+    assert!(odd.await.unwrap().error(64).contains("not UTF-8"));
     let undefined = mcp(&world, &["call", "none", "echo"]).await;
     assert!(
         undefined

@@ -203,7 +203,8 @@ fn did_nothing(error: &CallError) -> bool {
     match error {
         CallError::Unreachable { .. } => true,
         CallError::Refused { problem, .. } => {
-            problem.code == Problem::UNKNOWN || problem.code == Problem::DRAINING
+            [Problem::UNKNOWN, Problem::DRAINING, Problem::TOO_MANY]
+                .contains(&problem.code.as_str())
         }
         _ => false,
     }
@@ -232,7 +233,9 @@ impl Asked<'_> {
                 Problem::BAD_REQUEST => (USAGE, ""),
                 Problem::BUSY => (BUSY, ""),
                 Problem::LOST => (LOST, "; the next call opens a new session"),
-                Problem::UNDEFINED | Problem::INVALID | Problem::NO_TOOLS => (INVALID, ""),
+                Problem::UNDEFINED | Problem::INVALID | Problem::NO_TOOLS | Problem::NO_TEX => {
+                    (INVALID, "")
+                }
                 Problem::CALL_REFUSED => (1, ""),
                 Problem::CALL_UNKNOWN => (UNAVAILABLE, "; look before you repeat it"),
                 _ => (UNAVAILABLE, ""),

@@ -8,6 +8,7 @@ mod exit;
 mod lease;
 mod mcp;
 mod output;
+mod tex;
 mod ticker;
 
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ enum Command {
     Reconcile(lease::reconcile::Opts),
     Document(document::Opts),
     Mcp(mcp::Opts),
+    Tex(tex::Opts),
 }
 
 fn main() -> ExitCode {
@@ -115,6 +117,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Reconcile(opts) => lease::reconcile::run(opts, connection, json).await,
         Command::Document(opts) => document::run(opts, connection, json).await,
         Command::Mcp(opts) => mcp::run(opts, connection, json).await,
+        Command::Tex(opts) => tex::run(opts, connection, json).await,
     };
     match done {
         Ok(code) => Ok(code),

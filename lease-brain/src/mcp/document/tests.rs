@@ -237,7 +237,36 @@ fn refusal_names_the_place_and_the_cure() {
             ":5: parameters.auth.name: `a b`",
             "name of an HTTP header",
         ),
-        (auth("type: oauth"), ":5: parameters.auth.type", "`bearer`"),
+        (
+            auth("type: oauth"),
+            ":5: parameters.auth.type",
+            "must be none, bearer, basic or header",
+        ),
+        (
+            auth("type: hunter2"),
+            ":5: parameters.auth.type",
+            "must be none",
+        ),
+        (
+            http("auth: hunter2"),
+            ":5: parameters.auth",
+            "must be a mapping like",
+        ),
+        (
+            http("auth: 482907"),
+            ":5: parameters.auth",
+            "must be a mapping like",
+        ),
+        (
+            auth("type: header, name: TE, value: '{{secret:A}}'"),
+            ":5: parameters.auth.name",
+            "header of the protocol",
+        ),
+        (
+            http("defaultArgs: {key: '{{secret:A}}'}"),
+            ":5: parameters.defaultArgs",
+            "must hold no secret",
+        ),
     ] {
         let error = parse(&text, Layer::Project).expect_err(&text);
         assert!(
@@ -264,6 +293,11 @@ fn refusal_names_the_place_and_the_cure() {
             STDIO.replace("[npx, server]", "[]"),
             ":4: parameters.command",
             "is missing",
+        ),
+        (
+            STDIO.replace("server]", "'--key={{secret:A}}']"),
+            ":4: parameters.command",
+            "write it under env",
         ),
         (
             format!("{STDIO}  cwd: tmp\n"),

@@ -93,6 +93,11 @@ async fn busy_unavailable_undefined_and_invalid_are_told_apart() {
         400,
         "BAD_REQUEST",
     );
+    refused(
+        &call(&pod, "%ff", ADA, "echo", json!({})).await,
+        400,
+        "BAD_REQUEST",
+    );
     let nobody = Whose {
         project: "thesis",
         user: "",

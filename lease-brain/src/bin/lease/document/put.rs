@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use lease_brain::mcp::check_tool;
+use lease_brain::tex::check_settings;
 use lease_shared::definition::LayerDocument;
 
 use super::At;
 use crate::connection::Connection;
 use crate::exit::{INVALID, coded};
 
-/// Write a document. A lease definition or a tool is checked first, and a broken one is refused.
+/// Write a document. A lease definition, a tool and settings are checked first, and a broken one is refused.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     lease document put _vance/config/lease/tex.yaml --tenant _vance --project _tenant --file tex.yaml")]
@@ -35,6 +36,7 @@ pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<Ex
         LayerDocument::check(&address, &text)
             .map(drop)
             .and_then(|()| check_tool(&address, &text))
+            .and_then(|()| check_settings(&address, &text))
             .context("not written (--no-validate writes it all the same)")?;
     }
     connection.definitions().await?.put(&address, &text).await?;

@@ -66,11 +66,12 @@ pub(crate) async fn run(
 fn arguments(given: &str) -> anyhow::Result<Map<String, Value>> {
     let text = match given {
         "-" => {
-            let mut text = String::new();
+            let mut bytes = Vec::new();
             std::io::stdin()
-                .read_to_string(&mut text)
+                .read_to_end(&mut bytes)
                 .context("could not read standard input")?;
-            text
+            String::from_utf8(bytes)
+                .map_err(|_| coded(USAGE, "the arguments on standard input are not UTF-8 text"))?
         }
         given => given.to_owned(),
     };
