@@ -146,7 +146,7 @@ async fn refused_document_leaves_nothing_behind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_documents_are_written_unchecked() {
     for store in Store::both().await {
-        let path = "_vance/config/tools/browser.yaml";
+        let path = "_vance/config/notes/browser.yaml";
         store.put(&[path], BROKEN.as_bytes()).assert(0, "");
         store.assert_stored(&[["acme", "thesis", path]]);
     }
