@@ -1,5 +1,8 @@
 //! Streamable HTTP: the requests of one session, and the DELETE that ends it.
 
+mod error;
+mod messages;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,10 +12,7 @@ use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use lease_toolpack::{SessionEnd, SessionPayload};
 use rmcp::ServiceExt;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage, ServerResult,
-};
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -22,6 +22,10 @@ use sse_stream::Sse;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use error::HttpError;
+use error::widened;
+use messages::{agreed_version, correlate, is_initialize, is_initialized, request_id};
 
 use super::{Handler, MESSAGE_LIMIT, Running, STOP_LIMIT, headers_of, initialize};
 use crate::delete;
@@ -64,33 +68,6 @@ type Custom = HashMap<HeaderName, HeaderValue>;
 /// The events that a server sends.
 pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 type HttpResult<T> = Result<T, StreamableHttpError<HttpError>>;
-
-/// Why a request was not sent, or not answered. Names no address and no header's value.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum HttpError {
-    #[error("the request failed")]
-    Request(#[source] reqwest::Error),
-    #[error("no headers for the request")]
-    Headers(#[source] BoxError),
-    #[error("header {0} belongs to the protocol and cannot be given")]
-    Reserved(HeaderName),
-    #[error("header {0} is given twice")]
-    Twice(HeaderName),
-    #[error("the session's id is no header's value")]
-    SessionId,
-    #[error("the server named a session by what is no visible ASCII, so nobody can use or end it")]
-    SessionName,
-    #[error("the answer is too long")]
-    TooLong,
-    #[error("the session is being ended")]
-    Stopped,
-}
-
-impl HttpError {
-    pub(crate) fn request(error: reqwest::Error) -> Self {
-        Self::Request(error.without_url())
-    }
-}
 
 /// The HTTP client of this process. It keeps no connection for later, follows no redirect (which would carry the
 /// credentials elsewhere), and has no time limit of its own, for that would end the stream of events too.
@@ -504,76 +481,6 @@ impl StreamableHttpClient for HttpWire {
     }
 }
 
-/// The reply to a request, as one that rmcp can tell whose it is; else the call would wait for ever.
-///
-/// An error without an id is what some servers answer when they do not know the session. One with an id that is not the
-/// request's is still the reply to it, for it came as its answer.
-fn correlate(
-    reply: StreamableHttpPostResponse,
-    request: Option<RequestId>,
-    attached: bool,
-) -> HttpResult<StreamableHttpPostResponse> {
-    match (reply, request) {
-        (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session), Some(id)) => {
-            if error.id.is_none() && attached {
-                return Err(StreamableHttpError::SessionExpired);
-            }
-            let reply = ServerJsonRpcMessage::error(error.error, Some(id));
-            Ok(StreamableHttpPostResponse::Json(reply, session))
-        }
-        (reply, _) => Ok(reply),
-    }
-}
-
-/// The version that an answer to `initialize` names.
-fn agreed_version(answer: &ServerJsonRpcMessage) -> Option<HeaderValue> {
-    match answer {
-        JsonRpcMessage::Response(answer) => match &answer.result {
-            ServerResult::InitializeResult(result) => {
-                HeaderValue::from_str(result.protocol_version.as_str()).ok()
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
-    match message {
-        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
-        _ => None,
-    }
-}
-
-fn is_initialize(message: &ClientJsonRpcMessage) -> bool {
-    matches!(message, ClientJsonRpcMessage::Request(request)
-        if matches!(request.request, ClientRequest::InitializeRequest(_)))
-}
-
-fn is_initialized(message: &ClientJsonRpcMessage) -> bool {
-    matches!(message, ClientJsonRpcMessage::Notification(notification)
-        if matches!(notification.notification, ClientNotification::InitializedNotification(_)))
-}
-
-/// An error of the client that sends, as one of this wire.
-fn widened(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<HttpError> {
-    use StreamableHttpError as E;
-    match error {
-        E::Client(error) => E::Client(HttpError::request(error)),
-        E::Sse(error) => E::Sse(error),
-        E::Io(error) => E::Io(error),
-        E::HttpStatus(error) => E::HttpStatus(error),
-        E::UnexpectedServerResponse(text) => E::UnexpectedServerResponse(text),
-        E::ResponseBodyTooLarge { max_size } => E::ResponseBodyTooLarge { max_size },
-        E::UnexpectedContentType(kind) => E::UnexpectedContentType(kind),
-        E::ServerDoesNotSupportSse => E::ServerDoesNotSupportSse,
-        E::AuthRequired(error) => E::AuthRequired(error),
-        E::InsufficientScope(error) => E::InsufficientScope(error),
-        E::SessionExpired => E::SessionExpired,
-        other => E::UnexpectedServerResponse(other.to_string().into()),
-    }
-}
-
 /// An error with its causes, on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
@@ -584,37 +491,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     shown(&line, SHOWN)
-}
-
-#[cfg(test)]
-mod tests {
-    use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
-    use rmcp::transport::streamable_http_client::{
-        StreamableHttpError, StreamableHttpPostResponse,
-    };
-
-    use super::correlate;
-
-    /// What becomes of an error with this id, as the direct answer to request 7.
-    fn check(id: Option<RequestId>, attached: bool) -> Option<RequestId> {
-        let error = ServerJsonRpcMessage::error(ErrorData::invalid_request("no", None), id);
-        let reply = StreamableHttpPostResponse::Json(error, None);
-        match correlate(reply, Some(RequestId::Number(7)), attached) {
-            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), _)) => error.id,
-            Err(StreamableHttpError::SessionExpired) => None,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn no_error_leaves_its_request_waiting() {
-        let seven = Some(RequestId::Number(7));
-        assert_eq!(check(seven.clone(), true), seven);
-        assert_eq!(
-            check(Some(RequestId::String("server-error".into())), true),
-            seven
-        );
-        assert_eq!(check(None, true), None);
-        assert_eq!(check(None, false), seven);
-    }
 }
