@@ -12,8 +12,8 @@ use lease_toolpack::{
     SessionUnavailable,
 };
 use mongodb::bson::{Document, serialize_to_document};
-
 use tokio::time::sleep;
+
 pub(crate) use tracker::{Ended, Tracker};
 use tracker::{Tracked, forever};
 

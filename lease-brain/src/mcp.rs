@@ -39,7 +39,6 @@ pub struct McpSettings {
 pub(crate) struct Mcp {
     tools: Tools,
     tracker: Tracker,
-    handler: Arc<McpHandler>,
 }
 
 impl Mcp {
@@ -49,21 +48,18 @@ impl Mcp {
             secrets: settings.secrets,
             project_commands: settings.project_commands,
         };
-        let tracker = Tracker::default();
-        let handler = McpHandler {
-            tools: tools.clone(),
-            tracker: tracker.clone(),
-        };
         Self {
             tools,
-            tracker,
-            handler: Arc::new(handler),
+            tracker: Tracker::default(),
         }
     }
 
     pub(crate) fn register(&self, handlers: &mut HandlerRegistry) -> Result<(), InvalidHandler> {
-        let handler = Arc::clone(&self.handler);
-        handlers.register(lease_type()?, handler)
+        let handler = McpHandler {
+            tools: self.tools.clone(),
+            tracker: self.tracker.clone(),
+        };
+        handlers.register(lease_type()?, Arc::new(handler))
     }
 
     pub(crate) fn pool(self, leases: LeaseService, pod: PodId) -> Result<Pool, InvalidName> {
@@ -115,10 +111,7 @@ impl Pool {
     ) -> Result<Vec<mcp_client::Tool>, CallError> {
         let pooled = self.connection(tenancy, name).await?;
         let pooled = pooled.ok_or(CallError::Draining)?;
-        tokio::select! {
-            offered = pooled.connection.tools() => Ok(offered?),
-            never = pooled.keep_in_use() => match never {},
-        }
+        Ok(pooled.in_use(pooled.connection.tools()).await?)
     }
 
     /// What a tool of a server gives to someone.
@@ -131,10 +124,8 @@ impl Pool {
     ) -> Result<Value, CallError> {
         let pooled = self.connection(tenancy, name).await?;
         let pooled = pooled.ok_or(CallError::Draining)?;
-        let called = tokio::select! {
-            called = pooled.connection.call(tool, arguments) => called,
-            never = pooled.keep_in_use() => match never {},
-        };
+        let calling = pooled.connection.call(tool, arguments);
+        let called = pooled.in_use(calling).await;
         if let Err(error) = &called {
             tracing::info!(
                 mcp.tool = %name,

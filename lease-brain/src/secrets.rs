@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use lease_shared::InvalidName;
-use lease_shared::definition::{DirectoryDocuments, DocumentAddress};
+use lease_shared::definition::{DirectoryDocuments, DocumentAddress, Layer};
+use lease_shared::{InvalidName, in_full};
 use secrecy::SecretString;
 
 /// The largest value.
@@ -153,6 +153,27 @@ impl Secrets {
                 place: "the secrets".to_owned(),
                 source: io::Error::other(ended),
             })
+        })
+    }
+
+    /// The value of the secret that `field` of a layer's document names; or, in words, which document cannot have it and why.
+    pub(crate) async fn of_document(
+        &self,
+        layer: Layer,
+        address: &DocumentAddress,
+        field: &str,
+        name: &SecretName,
+    ) -> Result<SecretString, String> {
+        let resolved = self
+            .resolve(address.tenant(), address.project(), name)
+            .await;
+        resolved.map_err(|error| {
+            let rule = match layer {
+                Layer::Bundled | Layer::System => String::new(),
+                layer => format!("; a {layer}'s document has only the {layer}'s own secrets"),
+            };
+            let problem = in_full(&error);
+            format!("{layer} document {address}: {field}: {problem}{rule}")
         })
     }
 

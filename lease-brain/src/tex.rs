@@ -11,10 +11,10 @@ use addon_tex::{
     ApiKeySource, Executor, LocalExecutor, Progress, RemoteExecutor, TexCompiler, TexError, TexJob,
     TexResult,
 };
-use lease_shared::definition::{ConfigDocuments, Layer};
+use lease_shared::definition::ConfigDocuments;
 use lease_shared::{
     AcquireError, Busy, CheckError, InvalidName, LeaseRequest, LeaseService, LeaseType, PodId,
-    Tenancy, in_full,
+    Tenancy,
 };
 use lease_toolpack::SessionUnavailable;
 use mongodb::bson::doc;
@@ -249,20 +249,8 @@ impl Tex {
                         address,
                     },
                 ) = &*asked;
-                let resolved = secrets
-                    .resolve(address.tenant(), address.project(), name)
-                    .await;
-                resolved.map_err(|error| {
-                    let rule = match layer {
-                        Layer::Bundled | Layer::System => String::new(),
-                        layer => {
-                            format!("; a {layer}'s settings have only the {layer}'s own secrets")
-                        }
-                    };
-                    let problem = in_full(&error);
-                    format!("{layer} document {address}: tex.rbehzadan.apiKey: {problem}{rule}")
-                        .into()
-                })
+                let field = "tex.rbehzadan.apiKey";
+                Ok(secrets.of_document(*layer, address, field, name).await?)
             })
         })
     }

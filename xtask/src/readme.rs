@@ -65,8 +65,6 @@ fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
         "LEASE_INTERNAL_TOKEN",
         "LEASE_INTERNAL_TOKEN_FILE",
         "LEASE_BRAIN_URL",
-        "LEASE_BRAIN_URL",
-        "LEASE_INTERNAL_TOKEN_FILE",
     ] {
         shell.env_remove(variable);
     }

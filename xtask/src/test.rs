@@ -30,16 +30,22 @@ fn say_whether_tex_is_there() -> Result<()> {
             .stderr(Stdio::null());
         asked.status().is_ok_and(|status| status.success())
     };
-    let Some(missing) = ["latexmk", "pdflatex"].into_iter().find(|it| !is_there(it)) else {
-        return Ok(());
-    };
-    let cure = "Debian: apt-get install --no-install-recommends latexmk texlive-latex-base";
     let required = std::env::var(TEX_REQUIRED).is_ok_and(|value| value == "1");
-    ensure!(
-        !required,
-        "{TEX_REQUIRED}=1, and {missing} is missing ({cure})"
-    );
-    eprintln!("skipped: tests that compile documents, because {missing} is missing ({cure})");
+    for (program, package) in [
+        ("latexmk", "latexmk"),
+        ("pdflatex", "texlive-latex-base"),
+        ("xelatex", "texlive-xetex"),
+    ] {
+        if is_there(program) {
+            continue;
+        }
+        let cure = format!("Debian: apt-get install --no-install-recommends {package}");
+        ensure!(
+            !required,
+            "{TEX_REQUIRED}=1, and {program} is missing ({cure})"
+        );
+        eprintln!("skipped: tests that compile documents by {program}, which is missing ({cure})");
+    }
     Ok(())
 }
 

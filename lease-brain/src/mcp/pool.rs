@@ -290,8 +290,17 @@ impl Pool {
 }
 
 impl Pooled {
-    /// Keeps the lease of its session while a call is under way: a use that takes long is a use all along.
-    pub(crate) async fn keep_in_use(&self) -> Infallible {
+    /// Keeps the lease of its session while `use_of_it` is under way: one that takes long is a use all along.
+    pub(crate) async fn in_use<T>(&self, use_of_it: impl Future<Output = T>) -> T {
+        let done = tokio::select! {
+            done = use_of_it => done,
+            never = self.keep_in_use() => match never {},
+        };
+        *self.used() = Instant::now();
+        done
+    }
+
+    async fn keep_in_use(&self) -> Infallible {
         loop {
             let guard = self
                 .guard

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use lease_shared::definition::{
     ConfigDocuments, DocumentAddress, DocumentError, DocumentStoreError, Layer, most_specific,
 };
-use lease_shared::{InvalidName, LeaseName, LeaseRef, Tenancy, in_full};
+use lease_shared::{InvalidName, LeaseName, LeaseRef, Tenancy};
 use mcp_client::{
     BoxError, EnvSource, HeaderSource, HttpServer, McpServer, McpTransport, StdioServer,
 };
@@ -266,16 +266,10 @@ impl Owner {
     }
 
     async fn secret(&self, field: &str, name: &SecretName) -> Result<SecretString, BoxError> {
-        let (tenant, project) = (self.address.tenant(), self.address.project());
-        let resolved = self.secrets.resolve(tenant, project, name).await;
-        resolved.map_err(|error| {
-            let (place, problem) = (self.place(), in_full(&error));
-            let rule = match self.layer {
-                Layer::Bundled | Layer::System => String::new(),
-                layer => format!("; a {layer}'s document has only the {layer}'s own secrets"),
-            };
-            format!("{place}: parameters.{field}: {problem}{rule}").into()
-        })
+        let field = format!("parameters.{field}");
+        let secrets = &self.secrets;
+        let found = secrets.of_document(self.layer, &self.address, &field, name);
+        Ok(found.await?)
     }
 
     fn place(&self) -> String {

@@ -400,7 +400,7 @@ async fn session_carries_the_secret_of_its_documents_layer_and_shows_it_nowhere(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_the_browser_ends_with_the_definitions_wait() {
+async fn caller_that_goes_while_it_waits_for_its_turn_leaves_no_trace() {
     let fleet = Fleet::new().await;
     let _server = fake(&fleet).await;
     fleet
