@@ -17,13 +17,11 @@
 //! ```
 
 mod everything;
-mod install;
 mod playwright;
-mod processes;
 mod server;
 mod tools;
 
 pub use everything::{Everything, SessionEvent};
 pub use playwright::{PAGE, Playwright, Profile};
-pub use processes::{browsers_of, processes_mentioning};
+pub use test_process::{browsers_of, processes_mentioning};
 pub use tools::{REQUIRED, Tools, find, tools, tools_for};

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all tests on real servers.
 
+use std::num::NonZero;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
@@ -18,6 +19,8 @@ pub(crate) struct Opts {
     arguments: Vec<String>,
 }
 
+/// How many tests run at once. They wait for servers and browsers more than they compute: two for each processor.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// Whether tests that compile documents are required: `1` makes it an error to lack what they need.
 const TEX_REQUIRED: &str = "TEX_E2E";
 
@@ -50,22 +53,30 @@ fn say_whether_tex_is_there() -> Result<()> {
 }
 
 /// Runs the tests on the server of `MONGODB_URI`, else on one that lives as long as they do; with the MCP servers
-/// from npm, which it installs, where that can be.
+/// and the accessibility checker from npm, which it installs, where that can be.
 pub(crate) async fn run(opts: Opts) -> Result<()> {
     // What is skipped is said here once, since cargo hides what a passing test says.
     let mcp = real::tools()?;
+    let browser = test_browser::tools()?;
     say_whether_tex_is_there()?;
     let server = match given_uri() {
         Some(_) => None,
         None => Some(Mongod::start().await?),
     };
     let mut command = cargo(["test", "--workspace", "--all-features"]);
+    if std::env::var_os(THREADS).is_none() {
+        let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+        command.env(THREADS, (2 * cpus).to_string());
+    }
     command.args(&opts.arguments);
     if let Some(server) = &server {
         command.env("MONGODB_URI", server.uri());
     }
     if mcp.is_none() {
         command.env(real::REQUIRED, "0");
+    }
+    if browser.is_none() {
+        command.env(test_browser::REQUIRED, "0");
     }
     succeed(&mut command)
 }

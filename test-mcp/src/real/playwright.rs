@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
+use test_process::{browsers_of, surroundings};
 
 use super::everything::text;
-use super::processes::browsers_of;
-use super::server::{Server, surroundings};
+use super::server::Server;
 use super::tools::Tools;
 
 const PROGRAM: &str = "node_modules/@playwright/mcp/cli.js";

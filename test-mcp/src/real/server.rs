@@ -1,7 +1,5 @@
 //! One running server with a folder of its own.
 
-mod process;
-
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 use test_mongo::log_tail;
+use test_process::{Process, surroundings};
 use tokio::time::{Instant, sleep};
 
 use super::tools::Tools;
-use process::Process;
 
 /// Makes a server listen on loopback alone and say where.
 const LOOPBACK: &str = include_str!("../../npm/loopback.cjs");
@@ -97,18 +95,6 @@ impl Server {
     pub(super) fn log_tail(&self) -> String {
         log_tail(&log_of(self.directory.path()))
     }
-}
-
-/// Variables that make a server and its browser write below `directory` only.
-pub(super) fn surroundings(directory: &Path) -> Result<[(&'static str, PathBuf); 4]> {
-    let temporary = directory.join("tmp");
-    fs::create_dir_all(&temporary).context("create a folder for temporary files")?;
-    Ok([
-        ("HOME", directory.to_owned()),
-        ("TMPDIR", temporary),
-        ("XDG_CACHE_HOME", directory.join(".cache")),
-        ("XDG_CONFIG_HOME", directory.join(".config")),
-    ])
 }
 
 fn log_of(directory: &Path) -> PathBuf {

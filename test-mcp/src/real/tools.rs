@@ -1,17 +1,23 @@
 //! What the real servers need: Node, npm to install them once, and a browser.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail, ensure};
-
-use super::install;
+use test_process::npm::Packages;
+use test_process::{on_path, unless_skipped};
 
 /// The variable that says whether tests with the real servers are required: `1` makes it an error to lack what
 /// they need, `0` skips them without looking. Without it they run where what they need is there.
 pub const REQUIRED: &str = "MCP_E2E";
+
+const SERVERS: Packages = Packages {
+    what: "MCP servers",
+    folder: "mcp",
+    package: include_str!("../../npm/package.json"),
+    lock: include_str!("../../npm/package-lock.json"),
+};
 
 /// The oldest major version that the servers' dependencies run on.
 const OLDEST_NODE: u32 = 20;
@@ -34,19 +40,7 @@ pub fn tools() -> Result<Option<Tools>> {
 
 /// As [`tools`], for what the line on stderr then calls skipped.
 pub fn tools_for(what: &str) -> Result<Option<Tools>> {
-    let wish = env::var(REQUIRED).unwrap_or_default();
-    if wish == "0" {
-        eprintln!("skipped: {what}, because {REQUIRED}=0");
-        return Ok(None);
-    }
-    match find() {
-        Ok(tools) => Ok(Some(tools)),
-        Err(error) if wish == "1" => Err(error.context(format!("{REQUIRED}=1"))),
-        Err(error) => {
-            eprintln!("skipped: {what}, because {error:#}");
-            Ok(None)
-        }
-    }
+    unless_skipped(REQUIRED, what, find)
 }
 
 /// Finds Node and Chromium on PATH, and installs the servers into `target/tools/mcp` unless they are there.
@@ -61,21 +55,13 @@ pub fn find() -> Result<Tools> {
     check_version(&node)?;
     let chromium =
         on_path("chromium").context("chromium is missing (Debian: apt-get install chromium)")?;
-    let servers = install::once(&test_mongo::paths::tools(), || {
-        on_path("npm").context("npm is missing (Debian: apt-get install npm)")
-    })?;
+    let servers = SERVERS.install_once(&test_mongo::paths::tools())?;
     let tools = Tools {
         node,
         chromium,
         servers,
     };
     Ok(found.insert(tools).clone())
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|folder| folder.join(program))
-        .find(|candidate| candidate.is_file())
 }
 
 fn check_version(node: &Path) -> Result<()> {

@@ -1,18 +1,18 @@
-//! What runs, found by its command line: a browser leaves its server's process group, and its helpers leave
-//! even its descendants, but all of them name the folder that they were started with.
+//! What runs, found by its command line: a browser leaves the process group of the program that has started it, and its
+//! helpers leave even its descendants, but all of them name the folder that they were started with.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// The ids of the processes whose command line contains this path, such as a server's folder.
+/// The ids of the processes whose command line contains this path, such as a program's folder.
 pub fn processes_mentioning(path: &Path) -> Result<Vec<u32>> {
     let command_lines = mentioning(path)?;
     Ok(command_lines.into_iter().map(|(pid, _)| pid).collect())
 }
 
-/// How many browsers run that belong to the server with this folder.
+/// How many browsers run that belong to the program with this folder.
 ///
 /// A browser is many processes; the one that is counted is their first.
 pub fn browsers_of(directory: &Path) -> Result<usize> {

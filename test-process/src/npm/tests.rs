@@ -9,10 +9,17 @@ use anyhow::{Result, bail};
 use tempfile::tempdir;
 use test_mongo::eventually;
 
-use super::{LOCK_FILE, SCRATCH, once};
+use super::{LOCK_FILE, Packages};
+
+const PACKAGES: Packages = Packages {
+    what: "things",
+    folder: "things",
+    package: "{}",
+    lock: "{ \"lockfileVersion\": 3 }",
+};
 
 /// Marks the run of this test program that is killed while it installs, and names its folder of tools.
-const KILLED: &str = "TEST_MCP_KILLED_INSTALL";
+const KILLED: &str = "TEST_PROCESS_KILLED_INSTALL";
 
 const GOOD: &str = "mkdir node_modules && echo all > node_modules/all";
 const FAILS: &str = "mkdir node_modules; echo 'no such registry' >&2; exit 1";
@@ -29,7 +36,7 @@ fn npm(folder: &Path, script: &str) -> Result<PathBuf> {
 fn unfinished(tools: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(tools).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(SCRATCH))
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(".things-"))
         .map(|entry| entry.path())
         .collect()
 }
@@ -38,8 +45,8 @@ fn unfinished(tools: &Path) -> Vec<PathBuf> {
 fn second_time_npm_is_not_asked() -> Result<()> {
     let folder = tempdir()?;
     let tools = folder.path().join("tools");
-    let kept = once(&tools, || npm(folder.path(), GOOD))?;
-    assert_eq!(once(&tools, || bail!("asked"))?, kept);
+    let kept = PACKAGES.install_once_by(&tools, || npm(folder.path(), GOOD))?;
+    assert_eq!(PACKAGES.install_once_by(&tools, || bail!("asked"))?, kept);
     assert!(kept.join("node_modules/all").exists());
     assert!(unfinished(&tools).is_empty());
     Ok(())
@@ -49,10 +56,10 @@ fn second_time_npm_is_not_asked() -> Result<()> {
 fn other_versions_are_replaced() -> Result<()> {
     let folder = tempdir()?;
     let tools = folder.path().join("tools");
-    let kept = tools.join("mcp");
+    let kept = tools.join("things");
     fs::create_dir_all(kept.join("node_modules/old"))?;
     fs::write(kept.join(LOCK_FILE), "{}")?;
-    once(&tools, || npm(folder.path(), GOOD))?;
+    PACKAGES.install_once_by(&tools, || npm(folder.path(), GOOD))?;
     assert!(kept.join("node_modules/all").exists());
     assert!(!kept.join("node_modules/old").exists());
     assert!(unfinished(&tools).is_empty());
@@ -63,12 +70,14 @@ fn other_versions_are_replaced() -> Result<()> {
 fn failed_install_leaves_nothing_and_says_why() -> Result<()> {
     let folder = tempdir()?;
     let tools = folder.path().join("tools");
-    let error = once(&tools, || npm(folder.path(), FAILS)).unwrap_err();
+    let error = PACKAGES
+        .install_once_by(&tools, || npm(folder.path(), FAILS))
+        .unwrap_err();
     assert!(
         format!("{error:#}").contains("no such registry"),
         "{error:#}"
     );
-    assert!(!tools.join("mcp").exists());
+    assert!(!tools.join("things").exists());
     assert!(unfinished(&tools).is_empty());
     Ok(())
 }
@@ -78,7 +87,7 @@ async fn killed_install_is_done_again() -> Result<()> {
     let folder = tempdir()?;
     let tools = folder.path().join("tools");
     let mut killed = Command::new(env::current_exe()?)
-        .args(["--exact", "real::install::tests::install_to_be_killed"])
+        .args(["--exact", "npm::tests::install_to_be_killed"])
         .arg("--ignored")
         .env(KILLED, folder.path())
         .stdout(Stdio::null())
@@ -95,7 +104,7 @@ async fn killed_install_is_done_again() -> Result<()> {
     killed.kill()?;
     killed.wait()?;
     started?;
-    let kept = once(&tools, || npm(folder.path(), GOOD))?;
+    let kept = PACKAGES.install_once_by(&tools, || npm(folder.path(), GOOD))?;
     assert!(kept.join("node_modules/all").exists());
     assert!(unfinished(&tools).is_empty());
     Ok(())
@@ -107,6 +116,6 @@ fn install_to_be_killed() -> Result<()> {
     let Some(folder) = env::var_os(KILLED).map(PathBuf::from) else {
         return Ok(());
     };
-    once(&folder.join("tools"), || npm(&folder, HALTS))?;
+    PACKAGES.install_once_by(&folder.join("tools"), || npm(&folder, HALTS))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A process that cannot outlive this one, nor can what it has started.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -14,12 +14,12 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
 
-use crate::real::processes_mentioning;
+use crate::processes::processes_mentioning;
 
-/// How long a server may take to end by itself after TERM, and its browser after KILL.
+/// How long a program may take to end by itself after TERM, and what it has started after KILL.
 const END: Duration = Duration::from_secs(5);
 
-/// Becomes the server once it is told to. Told nothing, because we died, it ends.
+/// Becomes the program once it is told to. Told nothing, because we died, it ends.
 const LAUNCHER: &str = r#"read -r go && exec "$@" </dev/null"#;
 
 /// Does what `Drop` does when we are gone: only then does its input close. It is told the folder instead of
@@ -38,10 +38,13 @@ read -r never || {
     rm -rf -- "$folder"
 }"#;
 
-/// A server as a child of this process, in a process group of its own, with a second child watching that nothing
-/// stays behind.
-pub(super) struct Process {
-    server: Child,
+/// A program as a child of this process, in a process group of its own, with a second child watching that nothing
+/// stays behind when this process is killed.
+///
+/// `Drop` blocks until it is gone, with all that it has started.
+#[derive(Debug)]
+pub struct Process {
+    program: Child,
     watcher: Child,
     _lifeline: ChildStdin,
     directory: PathBuf,
@@ -50,49 +53,50 @@ pub(super) struct Process {
 impl Process {
     /// Starts `command` with its output going to `log`. What it starts is known by naming `directory`, which is
     /// removed if we die without doing it.
-    pub(super) fn spawn(command: &Command, log: File, directory: &Path) -> Result<Self> {
+    pub fn spawn(command: &Command, log: File, directory: &Path) -> Result<Self> {
         let errors = log.try_clone().context("share the log")?;
-        let mut server = launcher(command)
+        let mut program = launcher(command)
             .stdout(log)
             .stderr(errors)
             .spawn()
-            .context("start sh for a server")?;
-        // The server waits for its word until the watcher is there, so there is no moment in which our
+            .context("start sh for a program")?;
+        // The program waits for its word until the watcher is there, so there is no moment in which our
         // death would leave it behind.
-        match watch(&server, directory) {
+        match watch(&program, directory) {
             Ok((watcher, lifeline)) => {
-                let ear = server.stdin.take();
+                let ear = program.stdin.take();
                 let process = Self {
-                    server,
+                    program,
                     watcher,
                     _lifeline: lifeline,
                     directory: directory.to_owned(),
                 };
                 let mut ear = ear.context("no input of sh")?;
-                ear.write_all(b"go\n").context("start the server")?;
+                ear.write_all(b"go\n").context("start the program")?;
                 Ok(process)
             }
             Err(error) => {
-                end(&mut server);
+                end(&mut program);
                 Err(error)
             }
         }
     }
 
-    pub(super) fn id(&self) -> u32 {
-        self.server.id()
+    /// Its process id, which is also that of its group.
+    pub fn id(&self) -> u32 {
+        self.program.id()
     }
 
-    /// How the server ended, if it has.
-    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.server.try_wait().context("look after the server")
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.program.try_wait().context("look after the program")
     }
 
-    /// Lets the server end itself and its browser, and ends what of its group is still there.
+    /// Lets the program end itself and what it has started, and ends what of its group is still there.
     ///
-    /// The server is not reaped before that: a reaped server's id may belong to somebody else.
+    /// It is not reaped before that: a reaped program's id may belong to somebody else.
     fn end_group(&self) -> Result<()> {
-        let group = Pid::from_child(&self.server);
+        let group = Pid::from_child(&self.program);
         kill_process_group(group, Signal::TERM).context("send TERM")?;
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         within(END, || {
@@ -102,8 +106,8 @@ impl Process {
         kill_process_group(group, Signal::KILL).context("send KILL")
     }
 
-    /// Ends what has left the group.
-    fn end_browser(&self) -> Result<()> {
+    /// Ends what has left the group, as a browser does.
+    fn end_strays(&self) -> Result<()> {
         within(END, || {
             let left = processes_mentioning(&self.directory)?;
             for pid in &left {
@@ -119,18 +123,30 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let group = match self.server.try_wait() {
+        let group = match self.program.try_wait() {
             Ok(None) => self.end_group(),
             _ => Ok(()),
         };
-        for outcome in [group, self.end_browser()] {
+        for outcome in [group, self.end_strays()] {
             if let Err(error) = outcome {
-                eprintln!("test-mcp: end server {}: {error:#}", self.server.id());
+                eprintln!("test-process: end program {}: {error:#}", self.program.id());
             }
         }
         end(&mut self.watcher);
-        end(&mut self.server);
+        end(&mut self.program);
     }
+}
+
+/// Variables that make a program and what it starts write below `directory` only.
+pub fn surroundings(directory: &Path) -> Result<[(&'static str, PathBuf); 4]> {
+    let temporary = directory.join("tmp");
+    fs::create_dir_all(&temporary).context("create a folder for temporary files")?;
+    Ok([
+        ("HOME", directory.to_owned()),
+        ("TMPDIR", temporary),
+        ("XDG_CACHE_HOME", directory.join(".cache")),
+        ("XDG_CONFIG_HOME", directory.join(".config")),
+    ])
 }
 
 /// Asks again and again until the answer is yes or the time is over.
@@ -142,13 +158,13 @@ fn within(time: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()>
     Ok(())
 }
 
-fn watch(server: &Child, directory: &Path) -> Result<(Child, ChildStdin)> {
+fn watch(program: &Child, directory: &Path) -> Result<(Child, ChildStdin)> {
     let mut watcher = shell(WATCHER)
-        .arg(server.id().to_string())
+        .arg(program.id().to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .context("start sh to watch a server")?;
+        .context("start sh to watch a program")?;
     let mut lifeline = watcher.stdin.take().context("no input of sh")?;
     let told = lifeline
         .write_all(directory.as_os_str().as_bytes())
@@ -186,6 +202,6 @@ fn shell(script: &str) -> Command {
 
 fn end(child: &mut Child) {
     if let Err(error) = child.kill().and_then(|()| child.wait()) {
-        eprintln!("test-mcp: end process {}: {error}", child.id());
+        eprintln!("test-process: end process {}: {error}", child.id());
     }
 }

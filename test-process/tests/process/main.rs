@@ -1,0 +1,4 @@
+//! Programs of others are found or visibly skipped, and leave nothing behind.
+
+mod parent;
+mod skipping;
