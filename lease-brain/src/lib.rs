@@ -18,3 +18,5 @@ mod sweeper;
 pub mod telemetry;
 pub mod tex;
 mod tls;
+pub mod with_pod;
+pub mod words;

@@ -192,8 +192,20 @@ impl Cleanups {
     /// # Errors
     /// The store cannot be asked.
     pub async fn retry(&self, token: &LeaseToken) -> Result<bool, StoreError> {
+        self.retry_if(token, None).await
+    }
+
+    /// The same, if the lease is this tenant's.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn retry_of(&self, tenant: &str, token: &LeaseToken) -> Result<bool, StoreError> {
+        self.retry_if(token, Some(tenant)).await
+    }
+
+    async fn retry_if(&self, token: &LeaseToken, tenant: Option<&str>) -> Result<bool, StoreError> {
         let deadline = deadline();
-        let retry = || self.store.retry(token, deadline);
+        let retry = || self.store.retry(token, tenant, deadline);
         Ok(until_known(deadline, retry).await?.value)
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// One of the four scopes that a cap can bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// One user of a tenant, across the tenant's projects.

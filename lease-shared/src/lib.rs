@@ -38,6 +38,10 @@ pub use scope::{CounterKey, Scope, Tenancy};
 pub use service::{Decision, Holding, LeaseService};
 pub use store::documents::HolderState;
 pub use store::{StoreError, apply_time_limits, connect, is_transient};
+pub use view::tenant::{
+    CounterQuery, HolderOrder, HolderQuery, Part, PartOf, TenantCounter, TenantViews, ViewError,
+    WholeHolder,
+};
 pub use view::{
     CleanupPhase, CleanupView, CounterView, Filter, HolderView, LeaseViews, Listed, Totals,
 };

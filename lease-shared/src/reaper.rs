@@ -248,16 +248,17 @@ impl Reaper {
                 }
             };
         }
-        let Some(holder) = self.store.holder(token, deadline).await? else {
+        // Of another tenant is none of theirs, whatever stands in it.
+        let tenant = decision.tenant.as_deref();
+        let Some(holder) = self.store.holder_of(token, tenant, deadline).await? else {
             return Ok(Revoked::NotHeld);
         };
-        // Of another tenant is none of theirs, whatever its state.
         if decision
-            .tenant
+            .user
             .as_ref()
-            .is_some_and(|tenant| *tenant != holder.tenant_id)
+            .is_some_and(|user| *user != holder.user_id)
         {
-            return Ok(Revoked::NotHeld);
+            return Ok(Revoked::OtherUser);
         }
         if decision.pod.is_some() && holder.pod != decision.pod.as_ref().map(PodId::to_string) {
             return Ok(Revoked::OtherPod(holder.pod));

@@ -13,6 +13,7 @@ pub use crate::store::documents::SlotReturn;
 
 /// Why a lease was taken from its holder; also the `reason` label of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RevocationReason {
     /// It was not used for longer than its time to live.
@@ -89,6 +90,7 @@ impl Revocation {
 
 /// Where the slot of a revoked lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum SlotAfter {
     /// It is free; a clean-up may still be under way.
@@ -124,6 +126,8 @@ pub enum Revoked {
     StillAcquiring,
     /// It is held by this pod, and not by the one that was meant.
     OtherPod(Option<String>),
+    /// It is another user's than the one that was meant.
+    OtherUser,
 }
 
 /// Where a process that reaps leaves what it has revoked: the one way from here up to the handlers.

@@ -10,6 +10,7 @@ pub(crate) mod documents;
 pub(crate) mod holders;
 pub(crate) mod holdings;
 mod outcome;
+pub(crate) mod tenants;
 
 use std::future::Future;
 use std::time::Duration;
@@ -159,6 +160,13 @@ impl LeaseStore {
     /// itself would leave its bookings behind.
     pub(crate) async fn create_indexes(&self) -> Result<(), StoreError> {
         let index = |keys| IndexModel::builder().keys(keys).build();
+        let named = |keys, name: &str| {
+            let options = IndexOptions::builder().name(name.to_owned());
+            IndexModel::builder()
+                .keys(keys)
+                .options(options.build())
+                .build()
+        };
         // Only for documents that match: a lease without a pod, and one that is never revoked, pays nothing for these.
         let partial = |keys, only: Document| {
             let options = IndexOptions::builder().partial_filter_expression(only);
@@ -167,22 +175,33 @@ impl LeaseStore {
                 .options(options.build())
                 .build()
         };
+        let being_revoked = || doc! { "state": documents::HolderState::Revoking };
+        let options = IndexOptions::builder()
+            .name(tenants::REVOCATIONS_OF_TENANT.to_owned())
+            .partial_filter_expression(being_revoked());
+        let revocations_of_tenant = IndexModel::builder()
+            .keys(tenants::revocations_of_tenant())
+            .options(options.build())
+            .build();
         let indexes = [
             index(doc! { "state": 1, "ttlSeconds": 1, "lastSeenAt": 1 }),
             index(doc! { "levels": 1 }),
-            index(doc! { "tenantId": 1 }),
+            named(tenants::of_tenant(), tenants::OF_TENANT),
+            revocations_of_tenant,
             partial(
                 doc! { "state": 1, "pod": 1 },
                 doc! { "pod": { "$exists": true } },
             ),
             partial(
                 doc! { "state": 1, "type": 1, "revocation.nextTryAt": 1 },
-                doc! { "state": documents::HolderState::Revoking },
+                being_revoked(),
             ),
         ];
         let deadline = Instant::now() + OPERATION;
         self.step("create indexes", deadline, async {
             self.holders(&Read::Latest).create_indexes(indexes).await?;
+            let of_tenant = index(tenants::counters_of_tenant());
+            self.counters(&Read::Latest).create_index(of_tenant).await?;
             Ok(())
         })
         .await

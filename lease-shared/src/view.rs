@@ -1,5 +1,7 @@
 //! What people see of holders and counters, defined once for the command line, the API and the page.
 
+pub(crate) mod tenant;
+
 use std::collections::HashMap;
 
 use mongodb::Database;
@@ -7,10 +9,11 @@ use mongodb::bson::{DateTime, Document, doc};
 use serde::Serialize;
 
 use crate::level::Level;
-use crate::name::{LeaseToken, LeaseType, PodId};
+use crate::name::{InvalidName, LeaseToken, LeaseType, PodId};
 use crate::revocation::{RevocationReason, SlotReturn};
 use crate::store::documents::{CounterDoc, HolderDoc, HolderState, Standing, millis_between};
 use crate::store::{LeaseStore, Read, StoreError, deadline};
+use tenant::TenantViews;
 
 /// Reads holders and counters for people. Changes nothing.
 #[derive(Debug, Clone)]
@@ -48,9 +51,11 @@ pub struct Listed<T> {
 
 /// One lease as people see it. Times are the server's.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HolderView {
     /// Its identity.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub token: LeaseToken,
     /// The definition it was acquired under.
     pub lease: String,
@@ -87,7 +92,9 @@ pub struct HolderView {
     pub last_seen_at: String,
     /// Seconds since it began to be held, or to be acquired.
     pub age_seconds: i64,
-    /// Seconds until it may be reaped, unless it is used; 0 when that time has come.
+    /// When it may be reaped, unless it is used before.
+    pub expires_at: String,
+    /// Seconds until then; 0 when that time has come.
     pub expires_in_seconds: i64,
     /// How often it was used.
     pub beats: i64,
@@ -103,15 +110,20 @@ pub struct HolderView {
 
 /// How far the clean-up of a revoked lease is.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CleanupView {
     /// What is going on.
     pub phase: CleanupPhase,
+    /// Who decided it, if that is known.
+    pub by: Option<String>,
     /// What the operator who revoked it said.
     pub note: Option<String>,
     /// How often it was begun.
     pub attempts: i64,
-    /// Seconds until it is begun again, if it waits; 0 when that time has come.
+    /// When it is begun again, if it waits.
+    pub next_try_at: String,
+    /// Seconds until then; 0 when that time has come.
     pub next_try_in_seconds: i64,
     /// The pod that works on it.
     pub claimed_by: Option<String>,
@@ -123,6 +135,7 @@ pub struct CleanupView {
 
 /// Where a clean-up stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum CleanupPhase {
     /// Its holder cannot be reached; it waits until that has ended or its time is over.
@@ -153,10 +166,11 @@ impl CleanupView {
         let claim = revocation.claim.as_ref();
         let claim = claim.filter(|claim| claim.until > holder.now);
         let next = revocation.next_try_at.unwrap_or(holder.now);
-        let millis = match holder.lease_type == LeaseType::command() {
-            true => holder.millis_to_expiry(),
-            false => millis_between(holder.now, next),
+        let next = match holder.lease_type == LeaseType::command() {
+            true => holder.expiry(),
+            false => next,
         };
+        let millis = millis_between(holder.now, next);
         let out_of_reach = holder.pod.is_none() && holder.slot_return == SlotReturn::AfterCleanup;
         Some(Self {
             phase: if revocation.failed {
@@ -168,8 +182,10 @@ impl CleanupView {
             } else {
                 CleanupPhase::Waiting
             },
+            by: revocation.by.clone(),
             note: revocation.note.clone(),
             attempts: revocation.attempts,
+            next_try_at: text(next),
             next_try_in_seconds: whole_seconds(millis),
             claimed_by: claim.map(|claim| claim.by.clone()),
             last_error: revocation.last_error.clone(),
@@ -180,6 +196,7 @@ impl CleanupView {
 
 /// How many leases there are, by where they stand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
     /// Being acquired.
@@ -234,6 +251,14 @@ impl LeaseViews {
 
     pub(crate) fn of(store: LeaseStore) -> Self {
         Self { store }
+    }
+
+    /// What one tenant sees.
+    ///
+    /// # Errors
+    /// A name that no tenant can have.
+    pub fn of_tenant(&self, tenant: &str) -> Result<TenantViews, InvalidName> {
+        TenantViews::of(self.store.clone(), tenant)
     }
 
     /// The holders that match, those that expire first at the top.
@@ -433,6 +458,7 @@ impl From<HolderDoc> for HolderView {
     fn from(holder: HolderDoc) -> Self {
         Self {
             age_seconds: millis_between(holder.since(), holder.now) / 1000,
+            expires_at: text(holder.expiry()),
             expires_in_seconds: whole_seconds(holder.millis_to_expiry()),
             ttl_seconds: holder.ttl_millis() / 1000,
             created_at: text(holder.created_at),

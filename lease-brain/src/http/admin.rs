@@ -18,9 +18,9 @@ pub(crate) async fn revoke(
     Body(call): Body<RevokeCall>,
 ) -> Result<Json<RevokeReply>, Refusal> {
     let decision = Decision {
-        tenant: None,
         pod: call.if_pod,
         note: checked(call.reason)?,
+        ..Decision::default()
     };
     let outcome = served.leases.revoke(&call.token, &decision).await?;
     if outcome == Revoked::NotHeld {
@@ -48,9 +48,9 @@ pub(crate) async fn revoke_pod(
         return Err(Refusal::not_found(Problem::UNKNOWN_POD, message));
     }
     let decision = Decision {
-        tenant: None,
         pod: Some(call.pod),
         note,
+        ..Decision::default()
     };
     let job = served.jobs.revoke_pod(served.leases.clone(), decision);
     Ok((StatusCode::ACCEPTED, Json(JobStarted { job })))

@@ -156,6 +156,7 @@ async fn show_tells_everything_but_the_values_of_the_payload() {
         "acquiredAt",
         "lastSeenAt",
         "ageSeconds",
+        "expiresAt",
         "expiresInSeconds",
     ];
     let shown = masked(json.json(), &differs);
@@ -164,7 +165,8 @@ async fn show_tells_everything_but_the_values_of_the_payload() {
         "tenant": "acme", "project": "thesis", "user": "ada", "holderRef": "first job",
         "pod": null, "podAlive": null, "podBound": false, "slotReturn": "AFTER_CLEANUP",
         "levels": ["pdf|user|acme/ada", "pdf|global|"], "ttlSeconds": 120,
-        "createdAt": "…", "acquiredAt": "…", "lastSeenAt": "…", "ageSeconds": "…", "expiresInSeconds": "…",
+        "createdAt": "…", "acquiredAt": "…", "lastSeenAt": "…", "ageSeconds": "…", "expiresAt": "…",
+        "expiresInSeconds": "…",
         "beats": 0, "payloadKeys": ["jobId"], "revocationReason": null, "revokedAt": null, "cleanup": null,
     });
     assert_eq!(shown, whole);

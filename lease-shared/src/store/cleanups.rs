@@ -240,6 +240,7 @@ impl LeaseStore {
     pub(crate) async fn retry(
         &self,
         token: &LeaseToken,
+        tenant: Option<&str>,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
         let tried = doc! { "$gt": ["$revocation.attempts", 0] };
@@ -248,7 +249,10 @@ impl LeaseStore {
             "revocation.failed": false,
             "revocation.attempts": 0_i64,
         } }];
-        let filter = unclaimed(doc! { "_id": token.as_str() });
+        let mut filter = unclaimed(doc! { "_id": token.as_str() });
+        if let Some(tenant) = tenant {
+            filter.insert("tenantId", tenant);
+        }
         self.change("retry a clean-up", filter, update, deadline)
             .await
     }
@@ -293,9 +297,7 @@ impl LeaseStore {
             "nextTryAt": was("nextTryAt", "$$NOW".into()),
             "forced": true,
         };
-        if let Some(note) = &decision.note {
-            revocation.insert("note", doc! { "$literal": note });
-        }
+        decision.sign(&mut revocation);
         let update = doc! { "$set": {
             "state": HolderState::Revoking,
             "slotReturn": SlotReturn::AtOnce.as_str(),

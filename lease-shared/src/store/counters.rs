@@ -4,10 +4,10 @@
 //! are idempotent: whoever does not know whether one of them was applied sends it again.
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
-use super::documents::{COUNTERS, CounterDoc};
+use super::documents::{self, COUNTERS, CounterDoc};
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
 use crate::funnel::{Funnel, Step};
@@ -148,9 +148,8 @@ impl LeaseStore {
                 read.find(counters.find(doc! { "_id": key })).await
             })
             .await?;
-        let parse = |counter| {
-            deserialize_from_document(counter).map_err(|error| StoreError::malformed(step, error))
-        };
+        let parse =
+            |counter| documents::read(counter).map_err(|error| StoreError::malformed(step, error));
         found.into_iter().next().map(parse).transpose()
     }
 
@@ -172,7 +171,7 @@ impl LeaseStore {
             .await?;
         Ok(page
             .into_iter()
-            .map(|counter| deserialize_from_document(counter.clone()).map_err(|_| counter))
+            .map(|counter| documents::read(counter.clone()).map_err(|_| counter))
             .collect())
     }
 

@@ -1,6 +1,9 @@
 //! The shape of what is stored. Collection and field names that queries use appear here and in the two files beside.
 
-use mongodb::bson::{Bson, DateTime, Document, deserialize_from_bson, doc};
+use mongodb::bson::{
+    Bson, DateTime, Document, deserialize_from_bson, deserialize_from_document, doc,
+};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::level::{Level, TtlSeconds};
@@ -10,8 +13,40 @@ use crate::revocation::RevocationReason;
 pub(crate) const COUNTERS: &str = "resource_lease_counters";
 pub(crate) const HOLDERS: &str = "resource_lease_holders";
 
+/// How deep documents may stand in one another within a stored one. The server allows several times as much, which a reader
+/// that calls itself for each of them has no stack for: one such document would end every process that reads it.
+pub(crate) const DEEPEST: usize = 32;
+
+/// Do documents and lists stand in one another in it more than so many deep?
+pub(crate) fn is_deeper(document: &Document, limit: usize) -> bool {
+    document.values().any(|value| value_is_deeper(value, limit))
+}
+
+fn value_is_deeper(value: &Bson, limit: usize) -> bool {
+    let inside = |deeper: &dyn Fn(usize) -> bool| limit == 0 || deeper(limit - 1);
+    match value {
+        Bson::Document(inner) => inside(&|limit| is_deeper(inner, limit)),
+        Bson::JavaScriptCodeWithScope(code) => inside(&|limit| is_deeper(&code.scope, limit)),
+        Bson::Array(inner) => {
+            inside(&|limit| inner.iter().any(|value| value_is_deeper(value, limit)))
+        }
+        _ => false,
+    }
+}
+
+/// Reads a stored document, whatever stands in it; or says what is wrong with it.
+pub(crate) fn read<T: DeserializeOwned>(document: Document) -> Result<T, String> {
+    if is_deeper(&document, DEEPEST + 1) {
+        return Err(format!(
+            "documents stand in one another more than {DEEPEST} deep"
+        ));
+    }
+    deserialize_from_document(document).map_err(|error| error.to_string())
+}
+
 /// Where a lease stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HolderState {
     /// Being acquired; nothing is promised yet.
@@ -23,6 +58,8 @@ pub enum HolderState {
 }
 
 impl HolderState {
+    pub(crate) const ALL: [Self; 3] = [Self::Pending, Self::Held, Self::Revoking];
+
     /// The state as it is stored.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,6 +78,7 @@ impl From<HolderState> for Bson {
 
 /// When the slot of a revoked lease can be booked by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum SlotReturn {
     /// Right away: a second user beside the remains of the first does no harm.
@@ -93,6 +131,8 @@ pub(crate) struct HolderDoc {
 pub(crate) struct RevocationDoc {
     pub(crate) reason: RevocationReason,
     pub(crate) at: DateTime,
+    /// Who decided it.
+    pub(crate) by: Option<String>,
     /// What the operator said.
     pub(crate) note: Option<String>,
     /// How often the clean-up was begun.
@@ -130,13 +170,18 @@ impl HolderDoc {
         millis_between(self.last_seen_at, self.now)
     }
 
-    /// Milliseconds until it may be taken as idle; negative when that time has come.
-    pub(crate) fn millis_to_expiry(&self) -> i64 {
+    /// When it may be taken as idle.
+    pub(crate) fn expiry(&self) -> DateTime {
         let limit = match self.state {
             HolderState::Pending => self.ttl_millis().min(STALE_PENDING_MILLIS),
             HolderState::Held | HolderState::Revoking => self.ttl_millis(),
         };
-        limit.saturating_sub(self.idle_millis())
+        DateTime::from_millis(self.last_seen_at.timestamp_millis().saturating_add(limit))
+    }
+
+    /// Milliseconds until it may be taken as idle; negative when that time has come.
+    pub(crate) fn millis_to_expiry(&self) -> i64 {
+        millis_between(self.now, self.expiry())
     }
 }
 
@@ -320,6 +365,28 @@ pub(crate) fn is_orphan(holder: Option<Standing>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn depth_is_counted_without_going_deeper() {
+        let nested = |depth: usize| {
+            let mut inner = doc! {};
+            for _ in 1..depth {
+                inner = doc! { "in": [inner] };
+            }
+            inner
+        };
+        // A list counts as well.
+        for (depth, limit, deeper) in [
+            (1, 0, false),
+            (2, 2, false),
+            (2, 1, true),
+            (17, 32, false),
+            (18, 32, true),
+        ] {
+            assert_eq!(is_deeper(&nested(depth), limit), deeper, "{depth} {limit}");
+        }
+        assert!(read::<Document>(nested(5000)).is_err());
+    }
 
     #[test]
     fn only_a_token_without_a_claim_is_an_orphan() {

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, deserialize_from_document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
 use super::documents::{
-    Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl, is_token, texts,
-    ttl_millis,
+    self, Claim, DEEPEST, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl,
+    is_deeper, is_token, texts, ttl_millis,
 };
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
@@ -127,6 +127,10 @@ impl LeaseStore {
         number: i64,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
+        if is_deeper(payload, DEEPEST) {
+            let problem = format!("it is nested more than {DEEPEST} deep");
+            return Err(StoreError::malformed("write payload", problem));
+        }
         let newest = doc! { "$ifNull": ["$payloadNumber", 0_i64] };
         let is_newer = doc! { "$gt": [{ "$literal": number }, newest] };
         let statement = doc! {
@@ -203,8 +207,7 @@ impl LeaseStore {
     ) -> Result<Option<HolderDoc>, StoreError> {
         let mut filter = decision.filter(token);
         filter.insert("state", HolderState::Held);
-        let note = decision.note.as_deref();
-        self.revoke(filter, RevocationReason::Revoke, note, deadline)
+        self.revoke(filter, RevocationReason::Revoke, Some(decision), deadline)
             .await
     }
 
@@ -216,7 +219,7 @@ impl LeaseStore {
         &self,
         filter: Document,
         reason: RevocationReason,
-        note: Option<&str>,
+        decision: Option<&Decision>,
         deadline: Instant,
     ) -> Result<Option<HolderDoc>, StoreError> {
         let out_of_reach = doc! { "$and": [
@@ -233,8 +236,8 @@ impl LeaseStore {
             "attempts": { "$literal": 0_i64 },
             "nextTryAt": { "$cond": [out_of_reach, its_end, "$$NOW"] },
         };
-        if let Some(note) = note {
-            revocation.insert("note", doc! { "$literal": note });
+        if let Some(decision) = decision {
+            decision.sign(&mut revocation);
         }
         let update = doc! { "$set": { "state": HolderState::Revoking, "revocation": revocation } };
         self.find_and_update("revoke holder", filter, update, deadline)
@@ -382,9 +385,21 @@ impl LeaseStore {
         token: &LeaseToken,
         deadline: Instant,
     ) -> Result<Option<HolderDoc>, StoreError> {
-        let found = self
-            .holders_matching(doc! { "_id": token.as_str() }, deadline)
-            .await?;
+        self.holder_of(token, None, deadline).await
+    }
+
+    /// The same, if it is this tenant's.
+    pub(crate) async fn holder_of(
+        &self,
+        token: &LeaseToken,
+        tenant: Option<&str>,
+        deadline: Instant,
+    ) -> Result<Option<HolderDoc>, StoreError> {
+        let mut filter = doc! { "_id": token.as_str() };
+        if let Some(tenant) = tenant {
+            filter.insert("tenantId", tenant);
+        }
+        let found = self.holders_matching(filter, deadline).await?;
         found
             .into_iter()
             .next()
@@ -525,8 +540,12 @@ impl LeaseStore {
 pub struct Decision {
     /// Only if it is of this tenant.
     pub tenant: Option<String>,
+    /// Only if it is this user's.
+    pub user: Option<String>,
     /// Only if it is held by this pod.
     pub pod: Option<PodId>,
+    /// Who decides, for others to read.
+    pub by: Option<String>,
     /// Why, for others to read.
     pub note: Option<String>,
 }
@@ -537,10 +556,22 @@ impl Decision {
         if let Some(tenant) = &self.tenant {
             filter.insert("tenantId", tenant);
         }
+        if let Some(user) = &self.user {
+            filter.insert("userId", user);
+        }
         if let Some(pod) = &self.pod {
             filter.insert("pod", pod.as_str());
         }
         filter
+    }
+
+    /// Writes who decided, and why, into an expression.
+    pub(super) fn sign(&self, revocation: &mut Document) {
+        for (field, text) in [("by", &self.by), ("note", &self.note)] {
+            if let Some(text) = text {
+                revocation.insert(field, doc! { "$literal": text });
+            }
+        }
     }
 }
 
@@ -549,11 +580,11 @@ pub(super) fn readable(step: &'static str, holder: Document) -> Result<HolderDoc
 }
 
 /// A holder, or one line that names it and says what is wrong with it.
-fn parse(holder: Document) -> Result<HolderDoc, String> {
+pub(super) fn parse(holder: Document) -> Result<HolderDoc, String> {
     let token = holder.get("_id").map(Bson::to_string).unwrap_or_default();
-    deserialize_from_document(holder).map_err(|error| {
+    documents::read(holder).map_err(|error| {
         // The error quotes the value, which may be anything.
-        let problem: String = error.to_string().chars().take(200).collect();
+        let problem: String = error.chars().take(200).collect();
         format!("holder {token}: {problem}")
     })
 }

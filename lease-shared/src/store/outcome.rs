@@ -29,6 +29,11 @@ impl StoreError {
         Self::new(step, Cause::Malformed(problem.to_string()))
     }
 
+    /// Did the store answer with a document that cannot be read? What was to be done with it, was done.
+    pub fn is_malformed(&self) -> bool {
+        matches!(self.cause, Cause::Malformed(_))
+    }
+
     /// What was being done, as an infinitive: `book counters`.
     pub fn step(&self) -> &'static str {
         self.step

@@ -5,12 +5,48 @@ use std::time::Duration;
 
 use lease_shared::definition::{DocumentAddress, InlineDefinition};
 use lease_shared::{
-    AcquireError, LeaseRef, LeaseRequest, LeaseType, Level, Phase, PodId, Release, Tenancy,
+    AcquireError, CheckError, LeaseRef, LeaseRequest, LeaseType, Level, Phase, PodId, Release,
+    Tenancy,
 };
 use mongodb::bson::{Document, doc};
 use test_mongo::eventually;
 
 use crate::support::{World, busy, lease_type, request, request_of, token, waiting};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payload_that_nobody_could_read_back_is_refused() {
+    let world = World::new().await;
+    world
+        .define("pdf", "levels: { user: 1 }\nttlSeconds: 60")
+        .await;
+    let nested = |depth: usize| (1..depth).fold(doc! {}, |inner, _| doc! { "in": inner });
+    let with = |depth| {
+        LeaseRequest::builder()
+            .lease_type(lease_type("soft"))
+            .lease(LeaseRef::named("pdf").unwrap())
+            .tenancy(Tenancy::new("acme", "thesis", "ada").unwrap())
+            .holder_ref("deep")
+            .payload(nested(depth))
+            .build()
+    };
+    let refused = world.leases.acquire(with(34)).await;
+    assert!(
+        matches!(refused, Err(AcquireError::Invalid(_))),
+        "{refused:?}"
+    );
+    assert!(world.all_holders().await.is_empty());
+    let lease = world.leases.acquire(with(33)).await.unwrap();
+    let refused = lease.update_payload(nested(34)).await;
+    assert!(
+        matches!(refused, Err(CheckError::Unavailable(_))),
+        "{refused:?}"
+    );
+    lease.update_payload(nested(33)).await.unwrap();
+    lease.check().await.unwrap();
+    let views = world.leases.views();
+    let token = lease.token().unwrap();
+    assert!(views.holder(token).await.unwrap().is_some());
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_capped_level_is_booked_narrow_to_wide_and_given_back() {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::support::{HOLDERS, World, lease_type, pod_id, request, request_by};
@@ -42,20 +41,7 @@ impl Crowd {
     }
 
     async fn examined<T>(&self, work: impl Future<Output = T>) -> (T, Vec<Examined>) {
-        let database = self.world.mongo.database();
-        let ops = database.collection::<Document>("system.profile");
-        ops.drop().await.unwrap();
-        database.run_command(doc! { "profile": 2 }).await.unwrap();
-        let result = work.await;
-        database.run_command(doc! { "profile": 0 }).await.unwrap();
-        let on_holders = doc! { "ns": format!("{}.{HOLDERS}", database.name()) };
-        let found: Vec<Document> = ops
-            .find(on_holders)
-            .await
-            .unwrap()
-            .try_collect()
-            .await
-            .unwrap();
+        let (result, found) = self.world.profiled(HOLDERS, work).await;
         let number = |op: &Document, field| op.get(field).and_then(Bson::as_i32).unwrap_or(0);
         let examined = found.iter().map(|op| {
             let command = op.get_document("command").unwrap();

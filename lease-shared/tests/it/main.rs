@@ -27,5 +27,6 @@ mod server_down;
 mod stage;
 mod storms;
 mod support;
+mod tenant;
 mod unanswered;
 mod waiting;

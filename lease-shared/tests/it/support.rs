@@ -158,6 +158,23 @@ impl World {
         self.set(token, older).await;
     }
 
+    /// Does `work`, and gives what the server says of each command on `collection` meanwhile.
+    pub(crate) async fn profiled<T>(
+        &self,
+        collection: &str,
+        work: impl Future<Output = T>,
+    ) -> (T, Vec<Document>) {
+        let database = self.mongo.database();
+        let ops = database.collection::<Document>("system.profile");
+        ops.drop().await.unwrap();
+        database.run_command(doc! { "profile": 2 }).await.unwrap();
+        let result = work.await;
+        database.run_command(doc! { "profile": 0 }).await.unwrap();
+        let ours = doc! { "ns": format!("{}.{collection}", database.name()) };
+        let found = ops.find(ours).await.unwrap().try_collect().await.unwrap();
+        (result, found)
+    }
+
     /// Makes a holder look as if it had been used that much longer ago.
     pub(crate) async fn age(&self, token: &LeaseToken, by: Duration) {
         let millis = by.as_millis() as i64;

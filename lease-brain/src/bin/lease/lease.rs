@@ -20,4 +20,3 @@ mod signals;
 mod state_file;
 pub(crate) mod sweep;
 mod until_gone;
-mod words;

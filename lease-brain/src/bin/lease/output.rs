@@ -94,12 +94,6 @@ fn is_unprintable(c: char) -> bool {
     c.is_control() || reorders
 }
 
-/// Seconds as people say them, for example `2m 5s`.
-pub(crate) fn seconds(seconds: i64) -> String {
-    let seconds = u64::try_from(seconds).unwrap_or(0);
-    humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
-}
-
 /// Says what could not be read, on standard error.
 pub(crate) fn unreadable(problems: &[String]) {
     for problem in problems {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::time::Duration;
 
+use lease_brain::words;
 use tokio::time::{Instant, sleep};
 
 use crate::output;
@@ -67,7 +68,7 @@ impl Ticker {
         let limit = self.limit.map_or_else(String::new, |limit| {
             format!(" of {}", humantime::format_duration(limit))
         });
-        let elapsed = output::seconds(i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX));
+        let elapsed = words::seconds(i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX));
         Some(output::printable(&format!(
             "{what}{more} ({elapsed}{limit})"
         )))

@@ -8,10 +8,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use lease_brain::cluster::PodLiveness;
+use lease_brain::with_pod::WithPod;
 use lease_shared::{CleanupPhase, Filter, HolderState, LeaseToken, LeaseViews};
 use mongodb::Database;
 
-use super::pods::WithPod;
+use super::pods::{with_pod, with_pods};
 use crate::connection::{Connection, asked};
 use crate::exit::{LOST, USAGE, coded};
 use crate::output;
@@ -87,7 +88,7 @@ impl Which {
         let mut named = Vec::new();
         for token in tokens {
             let lease = match asked(views.holder(&token).await)? {
-                Some(holder) => Some(WithPod::of_one(holder, database).await?),
+                Some(holder) => Some(with_pod(holder, database).await?),
                 None => None,
             };
             named.push(Named { token, lease });
@@ -127,7 +128,7 @@ async fn revoking(filter: Filter, database: &Database) -> anyhow::Result<Vec<Wit
     };
     let listed = asked(LeaseViews::new(database.clone()).holders(&filter).await)?;
     output::unreadable(&listed.unreadable);
-    WithPod::of(listed.entries, database).await
+    with_pods(listed.entries, database).await
 }
 
 /// Says so if there is nobody to run a clean-up.

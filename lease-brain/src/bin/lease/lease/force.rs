@@ -1,10 +1,9 @@
 //! A revocation without a brain: the slot is free at once, whatever still runs.
 
+use lease_brain::with_pod::WithPod;
+use lease_brain::words;
 use lease_shared::{Decision, LeaseService, LeaseToken, StoreError};
 use serde::Serialize;
-
-use super::pods::WithPod;
-use super::words;
 
 /// What came of forcing one lease.
 pub(crate) enum Forced {

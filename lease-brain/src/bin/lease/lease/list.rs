@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use lease_brain::with_pod::WithPod;
+use lease_brain::words;
 use lease_shared::{CleanupPhase, Filter, HolderState, InvalidName, LeaseViews, PodId};
 
-use super::pods::WithPod;
-use super::words;
+use super::pods::with_pods;
 use crate::connection::{Connection, asked};
 use crate::output;
 
@@ -105,7 +106,7 @@ pub(crate) async fn run(
     let views = LeaseViews::new(database.clone());
     let listed = asked(views.holders(&filter).await)?;
     output::unreadable(&listed.unreadable);
-    let holders = WithPod::of(listed.entries, &database).await?;
+    let holders = with_pods(listed.entries, &database).await?;
     if json {
         output::json(&holders)?;
         return Ok(ExitCode::SUCCESS);
@@ -155,7 +156,7 @@ fn row(listed: WithPod) -> [String; 10] {
     let holder = listed.holder;
     let expires = match holder.expires_in_seconds {
         0 => "expired".to_owned(),
-        seconds => output::seconds(seconds),
+        seconds => words::seconds(seconds),
     };
     [
         holder.token.to_string(),
@@ -166,7 +167,7 @@ fn row(listed: WithPod) -> [String; 10] {
         holder.user,
         holder.holder_ref,
         pod,
-        output::seconds(holder.age_seconds),
+        words::seconds(holder.age_seconds),
         expires,
     ]
 }

@@ -5,9 +5,9 @@ use std::slice;
 
 use clap::Args;
 use lease_brain::cluster::{PodLiveness, PodStatus, PodView};
-use lease_shared::{HolderView, PodId};
+use lease_brain::with_pod::WithPod;
+use lease_shared::HolderView;
 use mongodb::Database;
-use serde::Serialize;
 
 use crate::connection::{Connection, pods};
 use crate::output;
@@ -77,74 +77,18 @@ async fn pods_of(holders: &[HolderView], database: &Database) -> anyhow::Result<
     }
 }
 
-/// A lease, and what is known of the pod that holds it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct WithPod {
-    #[serde(flatten)]
-    pub(crate) holder: HolderView,
-    /// Nothing, if it is held without a pod.
-    pub(crate) pod_alive: Option<bool>,
-    #[serde(skip)]
-    node_name: Option<String>,
+/// Leases, and what is known of the pods that hold them.
+pub(crate) async fn with_pods(
+    holders: Vec<HolderView>,
+    database: &Database,
+) -> anyhow::Result<Vec<WithPod>> {
+    let liveness = pods_of(&holders, database).await?;
+    let judged = |holder| WithPod::judged(holder, &liveness);
+    Ok(holders.into_iter().map(judged).collect())
 }
 
-impl WithPod {
-    pub(crate) async fn of(
-        holders: Vec<HolderView>,
-        database: &Database,
-    ) -> anyhow::Result<Vec<Self>> {
-        let liveness = pods_of(&holders, database).await?;
-        let judged = |holder| Self::judged(holder, &liveness);
-        Ok(holders.into_iter().map(judged).collect())
-    }
-
-    pub(crate) async fn of_one(holder: HolderView, database: &Database) -> anyhow::Result<Self> {
-        let liveness = pods_of(slice::from_ref(&holder), database).await?;
-        Ok(Self::judged(holder, &liveness))
-    }
-
-    fn judged(holder: HolderView, liveness: &PodLiveness) -> Self {
-        // What cannot be the id of a pod is that of none.
-        let id = holder.pod.as_ref().and_then(|pod| PodId::new(pod).ok());
-        let alive = id.as_ref().is_some_and(|pod| liveness.is_alive(pod));
-        let node_name = id.and_then(|pod| liveness.node_name(&pod).map(str::to_owned));
-        Self {
-            pod_alive: holder.pod.is_some().then_some(alive),
-            node_name,
-            holder,
-        }
-    }
-
-    /// The name of its node, or as much of its id as tells pods apart.
-    pub(crate) fn pod_in_short(&self) -> String {
-        let Some(pod) = &self.holder.pod else {
-            return "-".to_owned();
-        };
-        let name = match &self.node_name {
-            Some(name) => name.clone(),
-            None => pod.chars().take(8).collect(),
-        };
-        match self.pod_alive {
-            Some(false) => format!("{name} (dead)"),
-            _ => name,
-        }
-    }
-
-    /// All that is known of it.
-    pub(crate) fn pod_in_full(&self) -> String {
-        let Some(pod) = &self.holder.pod else {
-            return "-".to_owned();
-        };
-        let node = self
-            .node_name
-            .as_ref()
-            .map_or_else(String::new, |name| format!(" on {name}"));
-        let bound = if self.holder.pod_bound { ", bound" } else { "" };
-        let alive = match self.pod_alive {
-            Some(true) => "alive",
-            _ => "dead",
-        };
-        format!("{pod}{node} ({alive}{bound})")
-    }
+/// A lease, and what is known of the pod that holds it.
+pub(crate) async fn with_pod(holder: HolderView, database: &Database) -> anyhow::Result<WithPod> {
+    let liveness = pods_of(slice::from_ref(&holder), database).await?;
+    Ok(WithPod::judged(holder, &liveness))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lease_brain::words;
 use lease_shared::Busy;
 
 use crate::output;
@@ -25,7 +26,7 @@ impl Progress {
             busy.resource, busy.in_use, busy.cap, busy.level
         );
         if let Some(oldest) = &busy.oldest {
-            let since = output::seconds(oldest.held_for.as_secs() as i64);
+            let since = words::seconds(oldest.held_for.as_secs() as i64);
             let who = match &oldest.identity {
                 Some(holder) => format!(" by {} ({})", holder.holder_ref, holder.tenancy),
                 None => String::new(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use humantime::parse_duration;
 use lease_brain::api::{RevokeCall, check_reason};
+use lease_brain::words;
 use lease_shared::{Decision, LeaseToken, LeaseViews, PodId, Revoked, SlotAfter};
 use serde_json::{Value, json};
 
 use super::force::{self, Forced};
-use super::pods::WithPod;
+use super::pods::with_pod;
 use super::until_gone::until_gone;
-use super::words;
 use crate::brain::{Asked, BrainAt};
 use crate::confirm::confirm;
 use crate::connection::{Connection, asked};
@@ -71,9 +71,9 @@ pub(crate) async fn run(
     let reason = reason(opts.reason)?;
     if opts.force {
         let decision = Decision {
-            tenant: None,
             pod: if_pod,
             note: reason,
+            ..Decision::default()
         };
         return by_force(&token, decision, opts.yes, connection, json).await;
     }
@@ -150,7 +150,7 @@ impl Told {
             Revoked::Already(slot) => ("already", Some(*slot)),
             Revoked::StillAcquiring => ("stillAcquiring", None),
             Revoked::OtherPod(_) => ("otherPod", None),
-            Revoked::NotHeld => ("notHeld", None),
+            Revoked::NotHeld | Revoked::OtherUser => ("notHeld", None),
         };
         let mut json = json!({
             "token": token,
@@ -171,7 +171,9 @@ impl Told {
                 json["pod"] = json!(pod);
                 Some((LOST, other_pod(token, pod.as_deref(), meant)))
             }
-            Revoked::NotHeld => Some((LOST, format!("no lease {token}: it is not held any more"))),
+            Revoked::NotHeld | Revoked::OtherUser => {
+                Some((LOST, format!("no lease {token}: it is not held any more")))
+            }
         };
         let revoked = match outcome {
             Revoked::Already(_) => "was being revoked already",
@@ -217,7 +219,7 @@ async fn by_force(
     let Some(holder) = asked(LeaseViews::new(database.clone()).holder(token).await)? else {
         return Err(not_held(token));
     };
-    let lease = WithPod::of_one(holder, &database).await?;
+    let lease = with_pod(holder, &database).await?;
     if decision.pod.is_some()
         && lease.holder.pod.as_deref() != decision.pod.as_ref().map(PodId::as_str)
     {

@@ -5,13 +5,15 @@ use std::process::ExitCode;
 use clap::Args;
 use lease_brain::api::{JobProgress, RevokePodCall};
 use lease_brain::cluster::PodLiveness;
+use lease_brain::with_pod::WithPod;
+use lease_brain::words;
 use lease_shared::{Decision, Filter, HolderState, LeaseViews, PodId, SlotReturn};
 use mongodb::Database;
 use serde_json::json;
 
 use super::force::{Forced, force};
-use super::pods::WithPod;
-use super::{revoke, words};
+use super::pods::with_pods;
+use super::revoke;
 use crate::brain::{Asked, BrainAt, Brains, follow};
 use crate::confirm::confirm;
 use crate::connection::{Connection, asked, pods};
@@ -54,9 +56,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let pod = PodId::new(opts.pod)?;
     let decision = Decision {
-        tenant: None,
         pod: Some(pod.clone()),
         note: revoke::reason(opts.reason)?,
+        ..Decision::default()
     };
     let database = connection.database().await?;
     // What is missing is to be said before anybody has read a list and confirmed it.
@@ -125,7 +127,7 @@ async fn found(pod: &PodId, force: bool, database: &Database) -> anyhow::Result<
         });
     Ok(Found {
         anything,
-        leases: WithPod::of(meant.collect(), database).await?,
+        leases: with_pods(meant.collect(), database).await?,
         unreadable: listed.unreadable,
     })
 }
@@ -154,7 +156,7 @@ fn preview(found: &[WithPod]) -> anyhow::Result<String> {
             holder.resource.clone(),
             words::holder(holder),
             holder.holder_ref.clone(),
-            output::seconds(holder.age_seconds),
+            words::seconds(holder.age_seconds),
             words::state(holder),
             words::dispatch(lease),
         ]

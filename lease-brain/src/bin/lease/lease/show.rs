@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use lease_brain::words;
 use lease_shared::{CleanupView, HolderState, LeaseToken, LeaseViews};
 
-use super::pods::WithPod;
-use super::words;
+use super::pods::with_pod;
 use crate::connection::{Connection, asked};
 use crate::exit::{LOST, coded};
 use crate::output;
@@ -33,7 +33,7 @@ pub(crate) async fn run(
         );
         return Err(coded(LOST, problem));
     };
-    let shown = WithPod::of_one(holder, &database).await?;
+    let shown = with_pod(holder, &database).await?;
     if json {
         output::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     let expires = match holder.expires_in_seconds {
         _ if holder.state == HolderState::Revoking => none(),
         0 => "expired; the next sweep or acquire reaps it".to_owned(),
-        seconds => format!("in {}, unless it is used", output::seconds(seconds)),
+        seconds => format!("in {}, unless it is used", words::seconds(seconds)),
     };
     let revocation = match (holder.revocation_reason, &holder.revoked_at) {
         (Some(reason), Some(at)) => format!("{} since {at}", reason.as_str()),
@@ -107,6 +107,9 @@ fn cleanup_rows(cleanup: Option<&CleanupView>) -> Vec<(&'static str, String)> {
     ];
     if let Some(error) = &cleanup.last_error {
         rows.push(("last error", error.clone()));
+    }
+    if let Some(by) = &cleanup.by {
+        rows.push(("revoked by", by.clone()));
     }
     if let Some(note) = &cleanup.note {
         rows.push(("note", note.clone()));

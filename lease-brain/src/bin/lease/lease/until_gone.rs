@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use lease_brain::cluster::PodLiveness;
+use lease_brain::words;
 use lease_shared::{CleanupPhase, CleanupView, LeaseToken, LeaseViews};
 use mongodb::Database;
 
-use super::words;
 use crate::ticker::{Ticker, ticking};
 
 /// How often the store is looked at.
@@ -58,7 +58,7 @@ fn told(cleanup: &CleanupView, anybody: bool) -> (String, String) {
         CleanupPhase::Running => String::new(),
         CleanupPhase::HolderEnding => format!(
             ", for {} at most",
-            crate::output::seconds(cleanup.next_try_in_seconds)
+            words::seconds(cleanup.next_try_in_seconds)
         ),
         CleanupPhase::Waiting | CleanupPhase::Failed => {
             format!(", next try {}", words::next_try(cleanup))

@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use lease_brain::with_pod::WithPod;
+use lease_brain::words;
 use lease_shared::{CleanupPhase, Cleanups};
 use serde_json::json;
 
 use super::{NOT_THERE, Which, nothing, refused};
 use crate::confirm::confirm;
 use crate::connection::{Connection, asked};
-use crate::lease::pods::WithPod;
-use crate::lease::words;
 use crate::output;
 
 /// Give clean-ups up: the leases are gone and their slots come back, whatever still runs.

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use lease_brain::with_pod::WithPod;
+use lease_brain::words;
 use lease_shared::{CleanupPhase, HolderView};
 
 use super::{is_failed, revoking, warn_if_nobody};
 use crate::connection::{Connection, pods};
 use crate::lease::list::HolderFilter;
-use crate::lease::pods::WithPod;
-use crate::lease::words;
 use crate::output;
 
 /// Show what is left to do for revoked leases: what failed at the top, then what is tried next.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use lease_brain::words;
 use lease_shared::{CleanupPhase, CleanupView, Cleanups, LeaseToken};
 use serde_json::json;
 
@@ -83,7 +84,7 @@ fn not_now(token: &LeaseToken, cleanup: &CleanupView) -> Option<String> {
         // Its slot would come back while what it holds is in use.
         CleanupPhase::HolderEnding => Some(format!(
             "the clean-up of {token} waits for its holder's end, for {} at most, and cannot be tried before",
-            output::seconds(cleanup.next_try_in_seconds)
+            words::seconds(cleanup.next_try_in_seconds)
         )),
         CleanupPhase::Waiting | CleanupPhase::Failed => None,
     }

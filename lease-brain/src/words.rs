@@ -2,27 +2,30 @@
 
 use lease_shared::{CleanupPhase, CleanupView, HolderState, HolderView, SlotReturn};
 
-use super::pods::WithPod;
-use crate::output;
+use crate::with_pod::WithPod;
 
 /// The state, with the truth about the clean-up.
-pub(crate) fn state(holder: &HolderView) -> String {
+pub fn state(holder: &HolderView) -> String {
     match &holder.cleanup {
         Some(cleanup) if holder.state == HolderState::Revoking => {
-            let phase = match cleanup.phase {
-                CleanupPhase::HolderEnding => "waits for its holder's end",
-                CleanupPhase::Waiting => "clean-up waiting",
-                CleanupPhase::Running => "clean-up running",
-                CleanupPhase::Failed => "clean-up failed",
-            };
-            format!("{} ({phase})", holder.state.as_str())
+            format!("{} ({})", holder.state.as_str(), how_far(cleanup.phase))
         }
         _ => holder.state.as_str().to_owned(),
     }
 }
 
+/// How far the clean-up behind a revoked lease is.
+pub fn how_far(phase: CleanupPhase) -> &'static str {
+    match phase {
+        CleanupPhase::HolderEnding => "waits for its holder's end",
+        CleanupPhase::Waiting => "clean-up waiting",
+        CleanupPhase::Running => "clean-up running",
+        CleanupPhase::Failed => "clean-up failed",
+    }
+}
+
 /// What a clean-up is at.
-pub(crate) fn phase(cleanup: &CleanupView) -> String {
+pub fn phase(cleanup: &CleanupView) -> String {
     match (cleanup.phase, &cleanup.claimed_by) {
         (CleanupPhase::Running, Some(pod)) => format!("running on pod {pod}"),
         (phase, _) => phase.as_str().to_owned(),
@@ -30,12 +33,18 @@ pub(crate) fn phase(cleanup: &CleanupView) -> String {
 }
 
 /// When it is tried next; nothing while it runs.
-pub(crate) fn next_try(cleanup: &CleanupView) -> String {
+pub fn next_try(cleanup: &CleanupView) -> String {
     match (cleanup.phase, cleanup.next_try_in_seconds) {
         (CleanupPhase::Running, _) => "-".to_owned(),
         (_, 0) => "due".to_owned(),
-        (_, seconds) => format!("in {}", output::seconds(seconds)),
+        (_, left) => format!("in {}", seconds(left)),
     }
+}
+
+/// Seconds as people say them, for example `2m 5s`.
+pub fn seconds(seconds: i64) -> String {
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
 }
 
 /// Does this lease have no handler, but a command that ends when it hears of its loss?
@@ -44,7 +53,7 @@ fn is_command(holder: &HolderView) -> bool {
 }
 
 /// What a revocation does, or would do, to end what runs under the lease: the dispatch matrix.
-pub(crate) fn dispatch(lease: &WithPod) -> String {
+pub fn dispatch(lease: &WithPod) -> String {
     let holder = &lease.holder;
     let exclusive = holder.slot_return == SlotReturn::AfterCleanup;
     let clean_up = match (&holder.pod, lease.pod_alive, holder.pod_bound) {
@@ -70,7 +79,7 @@ pub(crate) fn dispatch(lease: &WithPod) -> String {
 }
 
 /// What may go on after the slot was given back although nothing was cleaned up.
-pub(crate) fn may_still_run(lease: &WithPod) -> String {
+pub fn may_still_run(lease: &WithPod) -> String {
     let holder = &lease.holder;
     match (&holder.pod, lease.pod_alive, holder.pod_bound) {
         (None, ..) if is_command(holder) => {
@@ -85,7 +94,7 @@ pub(crate) fn may_still_run(lease: &WithPod) -> String {
 }
 
 /// What was not done when a slot was given back by force, and when it is.
-pub(crate) fn skipped(holder: &HolderView) -> String {
+pub fn skipped(holder: &HolderView) -> String {
     match is_command(holder) {
         true => "it has no handler".to_owned(),
         false => format!(
@@ -96,6 +105,6 @@ pub(crate) fn skipped(holder: &HolderView) -> String {
 }
 
 /// Who holds it.
-pub(crate) fn holder(holder: &HolderView) -> String {
+pub fn holder(holder: &HolderView) -> String {
     format!("{}/{}/{}", holder.tenant, holder.project, holder.user)
 }
