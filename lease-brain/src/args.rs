@@ -5,6 +5,7 @@
 
 mod cluster;
 mod http;
+mod insights;
 mod lease;
 mod mongo;
 
@@ -17,9 +18,11 @@ use humantime::format_duration;
 
 pub use cluster::{ClusterArgs, ClusterSettings, NodeName};
 pub use http::{Advertise, HttpArgs, HttpSettings, internal_token};
+pub use insights::InsightsArgs;
 pub use lease::{LeaseArgs, LeaseSettings};
 pub use mongo::{DocumentsAt, MongoArgs, UnusableUri};
 
+use crate::access::{Access, InvalidSecret, UnusableJwks};
 use crate::cluster::InvalidPodSettings;
 
 /// Everything that `brain` can be told.
@@ -29,6 +32,8 @@ pub struct BrainArgs {
     mongo: MongoArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    insights: InsightsArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -42,6 +47,8 @@ pub struct BrainSettings {
     pub mongo: MongoArgs,
     /// Where it is reached.
     pub http: HttpSettings,
+    /// Who verifies the tokens of tenants; without it, they see nothing here.
+    pub access: Option<Access>,
     /// How it stands among the others.
     pub cluster: ClusterSettings,
     /// How it treats leases.
@@ -57,6 +64,7 @@ impl BrainArgs {
         let settings = BrainSettings {
             mongo: self.mongo,
             http: self.http.resolve()?,
+            access: self.insights.resolve()?,
             cluster: self.cluster.resolve()?,
             lease: self.lease.resolve()?,
         };
@@ -112,6 +120,21 @@ pub enum InvalidArgs {
         #[source]
         error: std::io::Error,
     },
+    /// There are two kinds of keys, and a token must be verified by those that are meant.
+    #[error(
+        "what verifies tokens is given twice, as --jwt-secret-file (LEASE_JWT_SECRET_FILE) and as --jwt-jwks \
+         (LEASE_JWT_JWKS): keep one"
+    )]
+    TwoKeys,
+    /// The secret of tokens cannot be used.
+    #[error("--jwt-secret-file {0}")]
+    JwtSecret(InvalidSecret),
+    /// The keys of tokens cannot be used.
+    #[error("--jwt-jwks {0}")]
+    Jwks(UnusableJwks),
+    /// What no token could match.
+    #[error("{0} is empty: leave it out, or say what tokens have")]
+    Empty(&'static str),
     /// The same label twice.
     #[error("--labels has {0:?} twice: keep one")]
     TwoLabels(String),

@@ -1,5 +1,6 @@
 //! What the `lease` and `brain` binaries are made of.
 
+pub mod access;
 pub mod api;
 pub mod args;
 pub mod brain;

@@ -181,3 +181,62 @@ fn token_is_long_enough_and_never_shown() {
         "--internal-token-file /nonexistent",
     );
 }
+
+#[test]
+fn tokens_are_verified_by_one_kind_of_keys_or_not_at_all() {
+    assert!(resolve(&[]).unwrap().access.is_none());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    let file = format!("--jwt-secret-file={}", path.display());
+    let path = path.display();
+    fs::write(
+        folder.path().join("secret"),
+        " 0123456789abcdef0123456789abcdef\n",
+    )
+    .unwrap();
+    let settings = resolve(&[&file, "--jwt-issuer=https://idp"]).unwrap();
+    let shown = format!("{:?}", settings.access.unwrap());
+    assert!(
+        !shown.contains("0123456789abcdef") && shown.contains("lease"),
+        "{shown}"
+    );
+    assert!(
+        resolve(&["--jwt-jwks=https://idp.example/jwks"])
+            .unwrap()
+            .access
+            .is_some()
+    );
+
+    assert_refused(
+        &[&file, "--jwt-jwks=https://idp.example/jwks"],
+        "what verifies tokens is given twice, as --jwt-secret-file (LEASE_JWT_SECRET_FILE) and as --jwt-jwks \
+         (LEASE_JWT_JWKS): keep one",
+    );
+    assert_refused(
+        &["--jwt-secret-file=/nonexistent"],
+        "--jwt-secret-file /nonexistent cannot be read (No such file or directory (os error 2)): make it with `openssl \
+         rand -hex 32`",
+    );
+    assert_refused(
+        &["--jwt-jwks=/nonexistent"],
+        "--jwt-jwks /nonexistent cannot be read (No such file or directory (os error 2)): name the file with the \
+         provider's public keys",
+    );
+    assert_refused(
+        &["--jwt-jwks=http://idp.example/jwks"],
+        "--jwt-jwks must be an https URL: over http, anybody on the way could put in keys of their own",
+    );
+    assert_refused(
+        &[&file, "--jwt-audience="],
+        "--jwt-audience is empty: leave it out, or say what tokens have",
+    );
+    for (text, length) in [("", 0), ("  0123456789abcdef0123456789abcde \n", 31)] {
+        fs::write(folder.path().join("secret"), text).unwrap();
+        assert_refused(
+            &[&file],
+            &format!(
+                "--jwt-secret-file {path} has {length} bytes: it must have at least 32, as from `openssl rand -hex 32`"
+            ),
+        );
+    }
+}

@@ -153,7 +153,7 @@ fn wrong_usage_has_its_own_code_and_is_told_on_standard_error() {
 
 #[test]
 fn help_of_every_command_shows_an_example_on_standard_output() {
-    let commands: [&[&str]; 20] = [
+    let commands: [&[&str]; 21] = [
         &["run"],
         &["acquire"],
         &["check"],
@@ -174,6 +174,7 @@ fn help_of_every_command_shows_an_example_on_standard_output() {
         &["document", "get"],
         &["document", "list"],
         &["document", "rm"],
+        &["token"],
     ];
     for command in commands {
         let output = Output::of(&mut bare(&[command, &["--help"]].concat()));

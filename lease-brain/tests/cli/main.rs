@@ -31,5 +31,6 @@ mod tex;
 #[path = "../brain/tex/service.rs"]
 #[expect(dead_code, reason = "the tests of the brain need more of it")]
 mod tex_service;
+mod token;
 mod uri;
 mod views;

@@ -251,9 +251,12 @@ async fn command_does_not_get_the_secret_of_operators() {
     let world = World::with_pdf(60).await;
     let mut run = world.command(&["run", "pdf", "--", "env"]);
     run.env("LEASE_INTERNAL_TOKEN", "not-for-everybody")
-        .env("LEASE_INTERNAL_TOKEN_FILE", "/not/for/everybody");
+        .env("LEASE_INTERNAL_TOKEN_FILE", "/not/for/everybody")
+        .env("LEASE_JWT_SECRET_FILE", "/not/for/everybody");
     let output = Output::of(&mut run);
     output.assert(0, "");
     assert!(output.stdout.contains("LEASE_TOKEN="), "{output:?}");
-    assert!(!output.stdout.contains("INTERNAL"), "{output:?}");
+    for word in ["INTERNAL", "not-for-everybody", "/not/for/everybody"] {
+        assert!(!output.stdout.contains(word), "{output:?}");
+    }
 }

@@ -23,8 +23,9 @@ use crate::exit::{BUSY, INVALID, LOST, UNAVAILABLE, USAGE, coded};
 const MOMENT: Duration = Duration::from_secs(1);
 /// The secret, where a process list does not show it.
 const TOKEN: &str = "LEASE_INTERNAL_TOKEN";
-/// Where the secret, or the path to it, may stand in the environment.
-pub(crate) const SECRET_VARIABLES: [&str; 2] = [TOKEN, "LEASE_INTERNAL_TOKEN_FILE"];
+/// Where that secret, or the path to it or to that of tokens, may stand in the environment.
+pub(crate) const SECRET_VARIABLES: [&str; 3] =
+    [TOKEN, "LEASE_INTERNAL_TOKEN_FILE", "LEASE_JWT_SECRET_FILE"];
 
 /// Which brain to ask.
 #[derive(Args)]

@@ -10,6 +10,7 @@ mod mcp;
 mod output;
 mod tex;
 mod ticker;
+mod token;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ enum Command {
     Document(document::Opts),
     Mcp(mcp::Opts),
     Tex(tex::Opts),
+    Token(token::Opts),
 }
 
 fn main() -> ExitCode {
@@ -118,6 +120,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Document(opts) => document::run(opts, connection, json).await,
         Command::Mcp(opts) => mcp::run(opts, connection, json).await,
         Command::Tex(opts) => tex::run(opts, connection, json).await,
+        Command::Token(opts) => token::run(opts, json),
     };
     match done {
         Ok(code) => Ok(code),
