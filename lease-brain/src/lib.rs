@@ -11,6 +11,7 @@ mod document_fields;
 mod guard;
 pub mod handlers;
 mod http;
+mod insights;
 mod jobs;
 pub mod mcp;
 pub mod metrics;
