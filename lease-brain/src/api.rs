@@ -20,7 +20,7 @@ pub fn check_reason(reason: &str) -> Result<(), &'static str> {
 pub const POD: &str = "x-vance-pod";
 
 /// Why a call was not done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// A stable word.
     pub code: String,
@@ -33,12 +33,18 @@ impl Problem {
     pub const HANDLER_FAILED: &str = "HANDLER_FAILED";
     /// The body is not what the route takes.
     pub const BAD_REQUEST: &str = "BAD_REQUEST";
-    /// The secret is missing or wrong, or none is configured.
+    /// The secret is missing or wrong, or none is configured; or the token is good, and not for this.
     pub const FORBIDDEN: &str = "FORBIDDEN";
     /// No such lease is being revoked under that claim.
     pub const UNKNOWN_TOKEN: &str = "UNKNOWN_TOKEN";
     /// This is another pod than the one that was meant, or there is none of that id.
     pub const UNKNOWN_POD: &str = "UNKNOWN_POD";
+    /// The lease is not what was seen of it any more, so nothing was done.
+    pub const HOLDER_CHANGED: &str = "HOLDER_CHANGED";
+    /// The clean-up was not tried again: it runs just now, or there is none.
+    pub const NOT_RETRIED: &str = "NOT_RETRIED";
+    /// The lease is another user's, and no reason was given.
+    pub const REASON_NEEDED: &str = "REASON_NEEDED";
     /// No such job, or one that ended long ago.
     pub const UNKNOWN_JOB: &str = "UNKNOWN_JOB";
     /// The store did not answer: whether it was done is unknown.
@@ -67,6 +73,18 @@ impl Problem {
     pub const NO_TEX: &str = "NO_TEX";
     /// This brain offers no tools.
     pub const NO_TOOLS: &str = "NO_TOOLS";
+    /// This brain verifies no tokens, so it shows no tenant's leases.
+    pub const NO_INSIGHTS: &str = "NO_INSIGHTS";
+    /// No token has come.
+    pub const NOT_SIGNED_IN: &str = "NOT_SIGNED_IN";
+    /// The token was good once.
+    pub const TOKEN_EXPIRED: &str = "TOKEN_EXPIRED";
+    /// The token is no good.
+    pub const TOKEN_INVALID: &str = "TOKEN_INVALID";
+    /// A page of another site may have sent the request.
+    pub const CROSS_SITE: &str = "CROSS_SITE";
+    /// The keys that verify tokens cannot be had.
+    pub const KEYS_UNAVAILABLE: &str = "KEYS_UNAVAILABLE";
     /// The pod is shutting down.
     pub const DRAINING: &str = "DRAINING";
 }

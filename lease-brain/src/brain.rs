@@ -16,10 +16,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::access::Access;
 use crate::cluster::{PodError, PodRegistry, PodSettings};
 use crate::dispatch::Runner;
 use crate::handlers::{HandlerRegistry, InvalidHandler};
-use crate::http::Served;
+use crate::http::{Places, Served};
+use crate::insights::turns::Turns;
 use crate::mcp::{McpSettings, Pool};
 use crate::tex::{Tex, TexOptions};
 
@@ -127,7 +129,13 @@ pub enum BrainError {
 /// What the routes work on, as soon as there is something: they are served before the store has been read.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
+    /// Who verifies the tokens of tenants: known before the store is.
+    pub(crate) access: Option<Access>,
     pub(crate) served: OnceLock<Served>,
+    /// The pages that are kept up to date.
+    pub(crate) pages: Places,
+    /// What tenants may ask of the store at once.
+    pub(crate) turns: Turns,
     /// Ends the server, when all else has ended.
     pub(crate) closed: CancellationToken,
 }
@@ -172,6 +180,7 @@ pub struct BrainBuilder {
     tex: Option<TexOptions>,
     documents: Option<ConfigDocuments>,
     secret: Option<SecretString>,
+    access: Option<Access>,
     metrics: Option<PrometheusHandle>,
     reap_interval: Duration,
     reconcile_interval: Duration,
@@ -190,6 +199,7 @@ impl Brain {
             tex: None,
             documents: None,
             secret: None,
+            access: None,
             metrics: None,
             reap_interval: Duration::from_secs(30),
             reconcile_interval: Duration::from_secs(300),
@@ -287,6 +297,13 @@ impl BrainBuilder {
     #[must_use]
     pub fn internal_secret(mut self, secret: Option<SecretString>) -> Self {
         self.secret = secret;
+        self
+    }
+
+    /// Verifies the tokens of tenants' administrators. Without it, `/insights` and `/api/insights` show nothing.
+    #[must_use]
+    pub fn access(mut self, access: Option<Access>) -> Self {
+        self.access = access;
         self
     }
 

@@ -1,8 +1,10 @@
 //! Every route of the brain.
 
 mod admin;
+mod assets;
 mod auth;
 mod health;
+mod insights;
 mod internal;
 mod mcp;
 mod problem;
@@ -30,6 +32,7 @@ use crate::mcp::Pool;
 use crate::sweeper::Sweeper;
 use crate::tex::Tex;
 pub(crate) use auth::InternalSecret;
+pub(crate) use insights::Places;
 use problem::Refusal;
 pub(crate) use server::serve;
 
@@ -91,6 +94,8 @@ pub(crate) fn router(site: Arc<Site>, secret: InternalSecret) -> Router {
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))
+        .route("/assets/{name}", get(assets::asset))
         .nest("/internal", internal)
+        .merge(insights::router())
         .with_state(site)
 }

@@ -16,6 +16,9 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// The store takes documents that are nested 180 deep, and the driver calls itself for each level of what it reads: such a
+/// document is to be found unreadable, and not to end the process. Only what is used of it is memory.
+const STACK: usize = 16 * 1024 * 1024;
 /// The command line is wrong (`EX_USAGE`).
 const USAGE: u8 = 64;
 
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_stack_size(STACK)
         .build()
     {
         Ok(runtime) => runtime,
@@ -112,6 +116,7 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         .tex(tex)
         .documents(documents)
         .internal_secret(settings.http.internal_token)
+        .access(settings.access)
         .metrics(metrics()?)
         .reap_interval(settings.lease.reap_interval)
         .reconcile_interval(settings.lease.reconcile_interval)

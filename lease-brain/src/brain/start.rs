@@ -34,7 +34,10 @@ impl BrainBuilder {
     /// # Cancellation
     /// Harmless. A pod that was just registered is found dead.
     pub async fn start(self) -> Result<Brain, BrainError> {
-        let site = Arc::new(Site::default());
+        let site = Arc::new(Site {
+            access: self.access,
+            ..Site::default()
+        });
         let stopping = CancellationToken::new();
         let mut tasks = Tasks::default();
         if self.secret.is_none() {

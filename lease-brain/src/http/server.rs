@@ -14,12 +14,15 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 /// How many connections there may be; more wait to be accepted.
 const CONNECTIONS: usize = 1024;
 /// How long a caller may take over its headers.
 const HEADERS: Duration = Duration::from_secs(15);
+/// For how long a caller may take nothing of what it is sent. Longer, and a page that nobody reads would hold up a drain.
+const READING: Duration = Duration::from_secs(10);
 /// How long after a connection that could not be accepted, as where descriptors run out.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -43,12 +46,17 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, closed: Cancellati
                     continue;
                 }
             };
+            let mut stream = TimeoutStream::new(stream);
+            stream.set_write_timeout(Some(READING));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 // Who holds connections without asking anything would hold the places of others.
                 .keep_alive(false)
                 .header_read_timeout(HEADERS)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
+                .serve_connection(
+                    TokioIo::new(Box::pin(stream)),
+                    TowerToHyperService::new(app.clone()),
+                );
             let connection = graceful.watch(connection);
             while connections.try_join_next().is_some() {}
             connections.spawn(async move {
