@@ -3,6 +3,7 @@
 mod asking;
 mod dispatch;
 mod fleet;
+mod insights;
 mod lifecycle;
 mod mcp;
 mod pods;

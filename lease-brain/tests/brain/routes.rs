@@ -81,7 +81,7 @@ async fn internal_calls_are_done_for_who_shows_the_secret_and_nobody_else() {
         let known = matches!(reply.status.as_u16(), 202 | 404);
         assert!(known, "{path}: {reply:?}");
     }
-    for path in ["/healthz", "/readyz", "/metrics"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/assets/insights.css"] {
         assert_eq!(get(&closed, path).await.status, StatusCode::OK, "{path}");
     }
     assert!(!open.log().contains(SECRET));

@@ -1,0 +1,47 @@
+//! Without the store nothing is known, and that is what is said.
+
+use serde_json::json;
+use test_mongo::{Mongod, TestMongo};
+
+use super::super::World;
+use crate::fleet::Fleet;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_unknown_and_not_empty_and_what_was_done_is_unknown() {
+    let mut server = Mongod::start().await.unwrap();
+    let mongo = TestMongo::at(&server.uri()).await.unwrap();
+    let world = World::on(Fleet::on(mongo).await, &[]).await;
+    let lease = world.held("acme", "ada").await;
+    let admin = world.admin("acme", "boss");
+    server.kill().unwrap();
+    let holder = format!("holders/{lease}");
+    for list in ["overview", "holders", "counters", "revocations", &holder] {
+        let (status, said) = admin.call(reqwest::Method::GET, list, None).await;
+        assert_eq!(
+            (status, &said["code"]),
+            (503, &"LEASE_UNAVAILABLE".into()),
+            "{list}"
+        );
+    }
+    let (status, said) = admin.revoke(&lease, Some("now")).await;
+    assert_eq!((status, &said["code"]), (503, &"LEASE_UNAVAILABLE".into()));
+    let message = said["message"].as_str().unwrap();
+    assert!(
+        message.contains("may have been revoked or not"),
+        "{message}"
+    );
+    let all = json!({ "reason": "now", "holders": [{ "token": lease, "state": "HELD" }] });
+    let (status, said) = admin.post("holders/revoke", all).await;
+    assert_eq!(
+        (status, &said["results"][0]["outcome"]),
+        (200, &"unknown".into())
+    );
+    // Who is not admitted is told that, and nothing about the store.
+    let other = world.admin("umbrella", "eve");
+    let url = admin.url("holders");
+    let call = world
+        .ask(reqwest::Method::GET, &url)
+        .bearer_auth(&other.token);
+    assert_eq!(call.send().await.unwrap().status(), 403);
+    server.restart().await.unwrap();
+}
