@@ -51,6 +51,11 @@ impl DevBrain {
         self.directory.join("internal-token")
     }
 
+    /// The secret of tokens for a tenant's page and API.
+    fn jwt_secret_file(&self) -> PathBuf {
+        self.directory.join("jwt-secret")
+    }
+
     /// What a shell reads to work with it.
     fn env_file(&self) -> PathBuf {
         self.directory.join("env")
@@ -58,13 +63,27 @@ impl DevBrain {
 
     /// The process, if it runs and is ours: process ids are used again, so a kept one proves nothing.
     fn running(&self) -> Option<Pid> {
-        let kept = fs::read_to_string(self.pid_file()).ok()?;
-        let pid = kept.trim().parse().ok()?;
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&line).into_owned();
+        let (pid, line) = self.kept()?;
         line.contains(&*self.token_file().to_string_lossy())
             .then(|| Pid::from_raw(pid))
             .flatten()
+    }
+
+    /// Whether it was started without what `up` tells a brain now: by an earlier version of this.
+    fn is_outdated(&self) -> bool {
+        let secret = self.jwt_secret_file();
+        self.running().is_some()
+            && self
+                .kept()
+                .is_some_and(|(_, line)| !line.contains(&*secret.to_string_lossy()))
+    }
+
+    /// The process id that is kept, and the command line of the process that has it now.
+    fn kept(&self) -> Option<(i32, String)> {
+        let kept = fs::read_to_string(self.pid_file()).ok()?;
+        let pid = kept.trim().parse().ok()?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        Some((pid, String::from_utf8_lossy(&line).into_owned()))
     }
 
     /// Lets it drain, and kills it if it does not. Says whether it ran.

@@ -65,6 +65,10 @@ fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
         "LEASE_INTERNAL_TOKEN",
         "LEASE_INTERNAL_TOKEN_FILE",
         "LEASE_BRAIN_URL",
+        "LEASE_JWT_AUDIENCE",
+        "LEASE_JWT_ISSUER",
+        "LEASE_JWT_JWKS",
+        "LEASE_JWT_SECRET_FILE",
     ] {
         shell.env_remove(variable);
     }

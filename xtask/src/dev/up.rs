@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use lease_brain::access::{ADMIN, DEFAULT_AUDIENCE, DevelopmentToken, Expected, SigningSecret};
 use lease_brain::cluster::{PodLiveness, PodStatus};
 use lease_shared::connect;
 use test_mongo::{eventually, log_tail};
@@ -22,6 +23,8 @@ use crate::mongo;
 const PREFERRED_PORT: u16 = 7311;
 const NODE_NAME: &str = "dev";
 const DATABASE: &str = "lease";
+const TENANT: &str = "acme";
+const TOKEN_TTL: Duration = Duration::from_secs(8 * 60 * 60);
 
 pub(crate) async fn run() -> Result<()> {
     let binaries = build_binaries()?;
@@ -36,6 +39,13 @@ pub(crate) async fn run() -> Result<()> {
     let brain = DevBrain::new();
     fs::create_dir_all(&brain.directory).context("create target/dev")?;
     secret(&brain.token_file())?;
+    secret(&brain.jwt_secret_file())?;
+    if brain.is_outdated() {
+        println!(
+            "the brain that runs was started by an earlier `cargo xtask up`: it is started anew"
+        );
+        brain.end().await?;
+    }
     if brain.running().is_none() {
         launch(&brain, &binaries, &uri)?;
     }
@@ -49,9 +59,11 @@ pub(crate) async fn run() -> Result<()> {
     let env = format!(
         "export MONGODB_URI='{uri}' LEASE_DATABASE={DATABASE}\n\
          export LEASE_INTERNAL_TOKEN_FILE='{}'\n\
-         export LEASE_TENANT=acme LEASE_PROJECT=thesis LEASE_USER=ada\n\
+         export LEASE_JWT_SECRET_FILE='{}'\n\
+         export LEASE_TENANT={TENANT} LEASE_PROJECT=thesis LEASE_USER=ada\n\
          export PATH='{}':\"$PATH\"\n",
         brain.token_file().display(),
+        brain.jwt_secret_file().display(),
         binaries.display()
     );
     fs::write(brain.env_file(), env).context("write target/dev/env")?;
@@ -70,7 +82,30 @@ pub(crate) async fn run() -> Result<()> {
         "  lease revoke \"$(lease list --json | sed -n 's/.*\"token\": \"\\(.*\\)\",/\\1/p')\" --wait"
     );
     println!("  curl {endpoint}/metrics               # what is counted");
+    println!(
+        "\nwhat the administrators of tenant {TENANT} see is at {endpoint}/insights/{TENANT}; a token to sign in with, \
+         good for {} hours (`lease token` makes others):\n",
+        TOKEN_TTL.as_secs() / 3600
+    );
+    println!("  {}", admin_token(&brain)?);
     Ok(())
+}
+
+/// A token for the page of the tenant that `target/dev/env` names.
+fn admin_token(brain: &DevBrain) -> Result<String> {
+    let secret = SigningSecret::from_file(&brain.jwt_secret_file())?;
+    let token = DevelopmentToken {
+        subject: "ada".to_owned(),
+        tenant: TENANT.to_owned(),
+        roles: vec![ADMIN.to_owned()],
+        ttl: TOKEN_TTL,
+    };
+    let expected = Expected {
+        audience: DEFAULT_AUDIENCE.to_owned(),
+        issuer: None,
+    };
+    let (token, _) = token.sign(&secret, &expected)?;
+    Ok(token)
 }
 
 /// Makes a secret, once.
@@ -108,6 +143,12 @@ fn launch(brain: &DevBrain, binaries: &Path, uri: &str) -> Result<()> {
         ])
         .arg("--internal-token-file")
         .arg(brain.token_file())
+        .arg("--jwt-secret-file")
+        .arg(brain.jwt_secret_file())
+        // The token that `up` prints is for these, whatever this shell says.
+        .args(["--jwt-audience", DEFAULT_AUDIENCE])
+        .env_remove("LEASE_JWT_ISSUER")
+        .env_remove("LEASE_JWT_JWKS")
         .env("MONGODB_URI", uri)
         .env("LEASE_DATABASE", DATABASE)
         .stdin(Stdio::null())
