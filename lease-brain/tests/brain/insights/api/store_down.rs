@@ -1,5 +1,7 @@
 //! Without the store nothing is known, and that is what is said.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use test_mongo::{Mongod, TestMongo};
 
@@ -44,4 +46,33 @@ async fn lists_are_unknown_and_not_empty_and_what_was_done_is_unknown() {
         .bearer_auth(&other.token);
     assert_eq!(call.send().await.unwrap().status(), 403);
     server.restart().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_are_answered_in_the_time_of_one_when_the_store_stands_still() {
+    let server = Mongod::start().await.unwrap();
+    let mongo = TestMongo::at(&server.uri()).await.unwrap();
+    let patient = ["--heartbeat=10s", "--stale=1m", "--reap-interval=1h"];
+    let world = World::on(Fleet::on(mongo).await, &patient).await;
+    let mut holders = Vec::new();
+    for n in 0..40 {
+        let token = world.held("acme", &format!("user-{n}")).await;
+        holders.push(json!({ "token": token, "state": "HELD" }));
+    }
+    let admin = world.admin("acme", "boss");
+    server.pause().unwrap();
+    let asked = Instant::now();
+    let all = json!({ "reason": "now", "holders": holders });
+    let (status, said) = admin.post("holders/revoke", all).await;
+    let took = asked.elapsed();
+    server.resume().unwrap();
+    assert_eq!(status, 200, "{said}");
+    let results = said["results"].as_array().unwrap();
+    assert_eq!(results.len(), 40);
+    let unknown = results
+        .iter()
+        .filter(|result| result["outcome"] == "unknown");
+    assert_eq!(unknown.count(), 40, "{said}");
+    // One after the other, eight at a time, they would take five times as long as one may.
+    assert!(took < Duration::from_secs(12), "{took:?}");
 }
