@@ -220,6 +220,7 @@ async fn the_overview_has_what_is_full_what_is_old_and_what_failed() {
     );
     assert_eq!(overview["counters"], 3);
     let fullest = overview["fullest"].as_array().unwrap();
+    assert_eq!(fullest.len(), 3);
     let full = |counter: &Value| (counter["count"].clone(), counter["cap"].clone());
     assert!(
         fullest
