@@ -1,6 +1,7 @@
 //! The brain, on a real MongoDB with a database for each test.
 
 mod asking;
+mod connections;
 mod dispatch;
 mod fleet;
 mod insights;
