@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use mongodb::Database;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::error::in_full;
+use crate::metrics;
 use crate::name::{LeaseToken, LeaseType, PodId};
 use crate::revocation::Revocation;
 use crate::service::wait::Lines;
@@ -36,6 +38,9 @@ pub struct Cleanup {
     pub revocation: Revocation,
     /// How often it was begun, this time included.
     pub attempts: u32,
+    /// How long ago the lease had been revoked when this was claimed, and when that was.
+    waited: Duration,
+    claimed: Instant,
     /// The counters whose slots come back with its end.
     levels: Vec<String>,
     claim: String,
@@ -118,11 +123,14 @@ impl Cleanups {
         let problem = match claimed.holder {
             Ok(holder) => {
                 let levels = holder.levels.clone();
+                let waited = holder.millis_in_revocation();
                 match Revocation::of(holder) {
                     Ok(revocation) => {
                         return Ok(Some(Cleanup {
                             revocation,
                             attempts: u32::try_from(claimed.attempts).unwrap_or(u32::MAX),
+                            waited: Duration::from_millis(waited),
+                            claimed: Instant::now(),
                             levels,
                             claim,
                             or_else: None,
@@ -306,6 +314,8 @@ impl Cleanup {
             let unbook = || self.store.unbook(token, &self.levels, deadline);
             until_known(deadline, unbook).await?;
             self.lines.call(&self.levels);
+            let since = self.waited.saturating_add(self.claimed.elapsed());
+            metrics::cleaned_up(&self.revocation.lease_type, since);
         }
         Ok(ours)
     }

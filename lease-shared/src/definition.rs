@@ -76,14 +76,11 @@ pub struct LeaseDefinition {
     pub ttl: TtlSeconds,
     /// How long an acquire waits for a slot.
     pub wait: WaitMs,
+    /// The `resource` label in metrics.
+    pub(crate) metric_label: String,
 }
 
 impl LeaseDefinition {
-    /// The value of the `resource` label in metrics.
-    pub(crate) fn metric_label(&self) -> String {
-        self.global_resource.metric_label()
-    }
-
     /// The cap of `level`, if it has one.
     pub fn cap(&self, level: Level) -> Option<Cap> {
         self.caps.at(level)

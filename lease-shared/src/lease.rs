@@ -69,7 +69,7 @@ impl Lease {
             service,
             token,
             name: plan.definition.name.clone(),
-            label: plan.definition.metric_label(),
+            label: plan.definition.metric_label.clone(),
             resource,
             keys: plan.keys.clone(),
             ttl: plan.definition.ttl.as_duration(),

@@ -1,12 +1,14 @@
 //! The names and labels of all metrics. No tenant, project or user is ever a label.
 //!
-//! The label `resource` is the one that bundled or system documents name, for a tenant could name any number of its own;
-//! every inline definition is `mcp-inline`.
+//! The label `resource` is the one that bundled or system documents name, for a tenant could name any number of its own:
+//! every inline definition is `mcp-inline`, every lease that only tenants' or projects' documents define `private`, and
+//! while a definition cannot be had, it is `unknown`.
 
 use std::time::Duration;
 
 use metrics::{counter, histogram};
 
+use crate::name::LeaseType;
 use crate::revocation::RevocationReason;
 
 /// Acquisitions by `resource` and `outcome` (`success`, `busy`, `noop`, `unavailable`).
@@ -25,8 +27,17 @@ pub const RELEASE_TO_FREE: &str = "vance.lease.release.to.free.seconds";
 pub const HOLD: &str = "vance.lease.hold.seconds";
 /// Leases taken from their holders, by `reason` (`idle`, `pod`, `revoke`).
 pub const REAP: &str = "vance.lease.reap";
+/// Seconds from a revocation to the end of its clean-up, by `type`. For exclusive types that is when the slot comes back.
+pub const CLEANUP: &str = "vance.lease.cleanup.seconds";
 /// Orphan tokens taken out of counters, by `outcome` (`corrected`).
 pub const RECONCILE: &str = "vance.lease.reconcile";
+
+/// The label of all inline definitions.
+pub(crate) const INLINE: &str = "mcp-inline";
+/// The label of all definitions that neither bundled nor system documents know.
+pub(crate) const PRIVATE: &str = "private";
+/// The label where the definition cannot be had.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 pub(crate) fn acquired(resource: String, outcome: &'static str, wait: Duration) {
     counter!(ACQUIRE, "resource" => resource.clone(), "outcome" => outcome).increment(1);
@@ -58,6 +69,10 @@ pub(crate) fn slots_free(resource: &str, since_release: Duration) {
 
 pub(crate) fn reaped(reason: RevocationReason) {
     counter!(REAP, "reason" => reason.as_str()).increment(1);
+}
+
+pub(crate) fn cleaned_up(lease_type: &LeaseType, since_revocation: Duration) {
+    histogram!(CLEANUP, "type" => lease_type.to_string()).record(since_revocation.as_secs_f64());
 }
 
 pub(crate) fn corrected(orphans: usize) {

@@ -154,15 +154,6 @@ impl Resource {
     pub(crate) fn stored(text: String) -> Self {
         Self(text)
     }
-
-    /// The name itself, or `mcp-inline` for every inline definition.
-    pub(crate) fn metric_label(&self) -> String {
-        if self.0.starts_with(Self::INLINE_PREFIX) {
-            "mcp-inline".to_owned()
-        } else {
-            self.0.clone()
-        }
-    }
 }
 
 impl From<&LeaseName> for Resource {
@@ -225,10 +216,6 @@ mod tests {
         assert_eq!(
             Resource::inline("a/b", "c", &name).as_str(),
             "mcp-inline:a%2Fb/c/browser"
-        );
-        assert_eq!(
-            Resource::inline("a", "b", &name).metric_label(),
-            "mcp-inline"
         );
     }
 

@@ -185,15 +185,13 @@ impl LeaseService {
             Ok(None) => return Ok(Lease::noop(None)),
             Err(error) => {
                 // What is not defined is no resource.
-                if let (LeaseRef::Named(name), AcquireError::Unavailable(_)) =
-                    (&request.lease, &error)
-                {
-                    *label = Some(name.to_string());
+                if let AcquireError::Unavailable(_) = &error {
+                    *label = Some(metrics::UNKNOWN.to_owned());
                 }
                 return Err(error);
             }
         };
-        *label = Some(definition.metric_label());
+        *label = Some(definition.metric_label.clone());
         let wait = request
             .wait
             .unwrap_or_else(|| definition.wait.as_duration());

@@ -33,6 +33,7 @@ async fn json_has_each_field_with_its_layer_and_what_was_ignored() {
         json!({
             "name": "pdf",
             "resource": { "value": "own", "layer": "tenant" },
+            "globalResource": { "value": "press", "layer": "system" },
             "levels": {
                 "global": { "value": 6, "layer": "system" },
                 "tenant": { "value": 3, "layer": "system" },
@@ -61,6 +62,7 @@ async fn json_has_null_for_a_level_without_cap_and_says_what_is_default() {
         json!({
             "name": "pdf",
             "resource": { "value": "pdf", "layer": "default" },
+            "globalResource": { "value": "pdf", "layer": "default" },
             "levels": { "global": null, "tenant": null, "project": null, "user": { "value": 1, "layer": "system" } },
             "ttlSeconds": { "value": 120, "layer": "default" },
             "waitMs": { "value": 10000, "layer": "default" },

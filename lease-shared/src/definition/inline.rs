@@ -2,6 +2,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Caps, LeaseDefinition, fields};
 use crate::level::{Cap, TtlSeconds, WaitMs};
+use crate::metrics;
 use crate::name::{LeaseName, Resource};
 use crate::scope::Tenancy;
 
@@ -39,6 +40,7 @@ impl InlineDefinition {
             },
             ttl: self.ttl.unwrap_or(TtlSeconds::DEFAULT),
             wait: self.wait.unwrap_or(WaitMs::DEFAULT),
+            metric_label: metrics::INLINE.to_owned(),
         }
     }
 }

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use super::layer::{Field, Layer, LayerDocument};
 use super::{Caps, LeaseDefinition};
 use crate::level::{Cap, Level, TtlSeconds, WaitMs};
+use crate::metrics;
 use crate::name::{LeaseName, Resource};
 
 /// Where a merged field's value comes from.
@@ -62,7 +63,7 @@ pub struct Ignored {
 
 /// A definition as the layers together make it, with the source of each field.
 ///
-/// Serialises as `{name, resource: {value, layer}, levels: {global|tenant|project|user: {value, layer} or null},
+/// Serialises as `{name, resource: {value, layer}, globalResource: {value, layer} or null, levels: {global|tenant|project|user: {value, layer} or null},
 /// ttlSeconds: {value, layer}, waitMs: {value, layer}, ignored: [{field, layer, reason}]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -71,6 +72,9 @@ pub struct MergedDefinition {
     pub name: LeaseName,
     /// What the user, project and tenant counters count.
     pub resource: Sourced<Resource>,
+    /// What the global counter counts: the resource of the bundled and system layers alone. Nothing if neither defines the
+    /// name; then there is no global cap either.
+    pub global_resource: Option<Sourced<Resource>>,
     /// The caps.
     pub levels: MergedCaps,
     /// How long a lease lives after its last use.
@@ -81,9 +85,6 @@ pub struct MergedDefinition {
     pub wait: Sourced<WaitMs>,
     /// What was said where it may not be said, by layer.
     pub ignored: Vec<Ignored>,
-    /// What the global counter counts: the resource of the bundled and system layers alone.
-    #[serde(skip)]
-    pub global_resource: Sourced<Resource>,
 }
 
 /// The merged caps, each with its source; `None` is no bound.
@@ -118,13 +119,15 @@ impl MergedDefinition {
         for level in Level::NARROW_TO_WIDE {
             *caps.at_mut(level) = self.levels.at(level).map(|cap| cap.value);
         }
+        let shared = self.global_resource.as_ref().map(|shared| &shared.value);
         LeaseDefinition {
             name: self.name.clone(),
             resource: self.resource.value.clone(),
-            global_resource: self.global_resource.value.clone(),
+            global_resource: shared.cloned().unwrap_or_else(|| (&self.name).into()),
             caps,
             ttl: self.ttl.value,
             wait: self.wait.value,
+            metric_label: shared.map_or(metrics::PRIVATE, Resource::as_str).to_owned(),
         }
     }
 }
@@ -152,7 +155,10 @@ pub fn merge(name: &LeaseName, documents: &[(Layer, LayerDocument)]) -> Option<M
     Some(MergedDefinition {
         name: name.clone(),
         resource: resource(&documents),
-        global_resource: resource(&documents[below_tenant..]),
+        global_resource: match &documents[below_tenant..] {
+            [] => None,
+            shared => Some(resource(shared)),
+        },
         levels: MergedCaps {
             global: cap(Level::Global),
             tenant: cap(Level::Tenant),

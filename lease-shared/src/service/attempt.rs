@@ -193,7 +193,9 @@ impl Inner {
             let store = &inner.store;
             let take = || store.take(&token, Acknowledge::Majority, Instant::now() + OPERATION);
             match until_known(Instant::now() + UNDO, take).await {
-                Ok(_) => inner.unbook_all(&token, &keys).await,
+                Ok(_) => {
+                    inner.unbook_all(&token, &keys).await;
+                }
                 Err(error) => {
                     tracing::warn!(%error, lease.token = %token, "left to the next sweep")
                 }
@@ -204,16 +206,23 @@ impl Inner {
     /// Unbooks in the background.
     pub(crate) fn unbook_later(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>) {
         let inner = Arc::clone(self);
-        self.spawn(async move { inner.unbook_all(&token, &keys).await });
+        self.spawn(async move {
+            inner.unbook_all(&token, &keys).await;
+        });
     }
 
-    pub(crate) async fn unbook_all(&self, token: &LeaseToken, keys: &[String]) {
+    /// False: it could not be done in time.
+    pub(crate) async fn unbook_all(&self, token: &LeaseToken, keys: &[String]) -> bool {
         let store = &self.store;
         let unbook = || store.unbook(token, keys, Instant::now() + OPERATION);
         match until_known(Instant::now() + UNDO, unbook).await {
-            Ok(_) => self.lines.call(keys),
+            Ok(_) => {
+                self.lines.call(keys);
+                true
+            }
             Err(error) => {
-                tracing::warn!(%error, lease.token = %token, "left to the next reconcile")
+                tracing::warn!(%error, lease.token = %token, "left to the next reconcile");
+                false
             }
         }
     }

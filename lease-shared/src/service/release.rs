@@ -118,10 +118,12 @@ impl Inner {
         // A document that is still there is being revoked, and its slots are the revocation's to return. If there is
         // none, an earlier sending of ours may have removed it without our knowing, and nobody else will unbook it soon.
         let gone = store.holder(&token, deadline).await?.is_none();
+        let ours = gone && taken.sent_before;
         if gone {
-            self.slots_back(token, keys, label);
+            // Of another's release it is not known when that was.
+            self.slots_back(token, keys, label.filter(|_| ours));
         }
-        Ok(match gone && taken.sent_before {
+        Ok(match ours {
             true => Release::Released,
             false => Release::AlreadyReleased,
         })
@@ -146,8 +148,8 @@ impl Inner {
         let inner = Arc::clone(self);
         let released = Instant::now();
         self.spawn(async move {
-            inner.unbook_all(&token, &keys).await;
-            if let Some(label) = label {
+            let free = inner.unbook_all(&token, &keys).await;
+            if let (true, Some(label)) = (free, label) {
                 metrics::slots_free(&label, released.elapsed());
             }
         });

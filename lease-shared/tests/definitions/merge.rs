@@ -156,6 +156,7 @@ fn serialises_as_promised() {
         serde_json::json!({
             "name": "tex",
             "resource": {"value": "tenant", "layer": "tenant"},
+            "globalResource": {"value": "system", "layer": "system"},
             "levels": {
                 "global": {"value": 2, "layer": "system"},
                 "tenant": null,

@@ -12,6 +12,7 @@ mod fault;
 mod flapping;
 mod journal;
 mod late;
+mod metrics;
 mod outage;
 mod pods;
 #[path = "../actor/protocol.rs"]

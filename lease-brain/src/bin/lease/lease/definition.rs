@@ -74,8 +74,8 @@ fn rows(merged: &MergedDefinition) -> Vec<[String; 3]> {
             merged.resource.source.as_str(),
         ),
     ];
-    if merged.global_resource.value != merged.resource.value {
-        let global = &merged.global_resource;
+    let global = merged.global_resource.as_ref();
+    if let Some(global) = global.filter(|global| global.value != merged.resource.value) {
         rows.push(row(
             "resource (global level)",
             global.value.to_string(),
