@@ -116,6 +116,8 @@ pub struct Busy {
     pub in_use: usize,
     /// How many there are.
     pub cap: u16,
+    /// How many of these are of leases whose documents are broken, so that they never expire by themselves.
+    pub broken: usize,
     /// How many of these are of revoked leases: nobody holds them, and they come back when their clean-ups are done.
     pub awaiting_cleanup: usize,
     /// Why one of these clean-ups did not succeed yet, if it is of the caller's own tenant.
@@ -168,6 +170,13 @@ impl fmt::Display for Busy {
             if let Some(error) = &self.cleanup_error {
                 write!(f, ", last error: {error}")?;
             }
+        }
+        if self.broken > 0 {
+            let broken = self.broken;
+            write!(
+                f,
+                "; broken documents among these, which never expire: {broken} (`lease reconcile --dry-run` names them)"
+            )?;
         }
         if let Some(oldest) = &self.oldest {
             let held_for = Duration::from_secs(oldest.held_for.as_secs());

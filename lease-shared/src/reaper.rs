@@ -6,7 +6,6 @@
 //!
 //! Not done here: orphan tokens of other counters (the reconciler), and the clean-up behind a revocation (handlers).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +41,8 @@ pub(crate) struct Reaper {
 pub(crate) struct Diagnosis {
     pub(crate) in_use: usize,
     pub(crate) oldest: Option<HolderDoc>,
+    /// Slots of leases whose documents cannot be read, so that they never expire.
+    pub(crate) broken: usize,
     /// Slots of revoked leases that come back when their clean-ups are done.
     pub(crate) awaiting_cleanup: usize,
     /// Whose clean-ups among these did not succeed yet, and why.
@@ -329,35 +330,34 @@ impl Reaper {
             // Removed meanwhile, so there is room.
             None => Vec::new(),
         };
-        let mut holders = HashMap::new();
-        let mut unreadable = 0;
-        for holder in self
+        let found = self
             .store
             .holders_of(&tokens, &mut session, deadline)
-            .await?
-        {
+            .await?;
+        let mut freed = 0;
+        // One that cannot be read is there, so its token is no orphan.
+        let standing = |holder: &Result<HolderDoc, String>| match holder {
+            Ok(holder) => holder.standing(),
+            Err(_) => Standing::Books,
+        };
+        let orphan = |token: &&String| is_orphan(found.get(*token).map(standing));
+        let orphans: Vec<&str> = tokens.iter().filter(orphan).map(String::as_str).collect();
+        if !orphans.is_empty() && self.store.unbook_orphans(key, &orphans, deadline).await? {
+            metrics::corrected(orphans.len());
+            freed += orphans.len();
+        }
+        let (mut holders, mut broken) = (Vec::new(), 0);
+        for holder in found.into_values() {
             match holder {
-                Ok(holder) => {
-                    holders.insert(holder.token.to_string(), holder);
-                }
+                Ok(holder) => holders.push(holder),
                 Err(problem) => {
                     tracing::warn!(problem, "a holder cannot be read");
-                    unreadable += 1;
+                    broken += 1;
                 }
-            }
-        }
-        let mut freed = 0;
-        // With an unreadable holder among them it is not known which tokens are orphans, so none is taken for one.
-        if unreadable == 0 {
-            let orphan = |token: &&String| is_orphan(holders.get(*token).map(HolderDoc::standing));
-            let orphans: Vec<&str> = tokens.iter().filter(orphan).map(String::as_str).collect();
-            if !orphans.is_empty() && self.store.unbook_orphans(key, &orphans, deadline).await? {
-                metrics::corrected(orphans.len());
-                freed += orphans.len();
             }
         }
         let expired: Vec<_> = holders
-            .values()
+            .iter()
             .filter(|holder| holder.millis_to_expiry() < 0 && holder.can_be_taken())
             .map(|holder| (holder.token.clone(), holder.state))
             .collect();
@@ -376,7 +376,7 @@ impl Reaper {
             }
         }
         let in_cleanup: Vec<&HolderDoc> = holders
-            .values()
+            .iter()
             .filter(|holder| holder.state == HolderState::Revoking)
             .filter(|holder| holder.standing() == Standing::Books)
             .collect();
@@ -389,16 +389,17 @@ impl Reaper {
             })
             .collect();
         let next = holders
-            .values()
+            .iter()
             .map(HolderDoc::millis_to_expiry)
             .filter(|millis| *millis >= 0)
             .min();
         Ok(Diagnosis {
             in_use: tokens.len(),
+            broken,
             awaiting_cleanup,
             cleanup_errors,
             oldest: holders
-                .into_values()
+                .into_iter()
                 .filter(|holder| holder.state != HolderState::Revoking)
                 .min_by_key(HolderDoc::since),
             freed,

@@ -4,7 +4,7 @@
 //! late copy of a booking brings. It keeps a slot until it is found here (or by an acquirer that finds the counter full)
 //! and harms nothing else. No age matters: a token whose holder is gone will never be held again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use mongodb::{ClientSession, Database};
 use serde::Serialize;
@@ -114,7 +114,6 @@ impl Reconciler {
             ..ReconcileReport::default()
         };
         let mut session = self.store.ordered_reads().await?;
-        let mut seen = HashSet::new();
         let mut after = String::new();
         loop {
             // Tokens first, holders afterwards: a holder that comes in between then has no token in this page yet, while
@@ -145,13 +144,10 @@ impl Reconciler {
             }
             self.correct_page(&counters, &mut session, &mut report)
                 .await?;
-            seen.extend(counters.into_iter().map(|counter| counter.key));
         }
         // A counter that is gone although leases book it.
-        for key in self.store.claimed_keys(deadline()).await? {
-            if !seen.contains(&key) {
-                self.find_unbooked(&key, &mut session, &mut report).await?;
-            }
+        for key in self.store.missing_counters(deadline()).await? {
+            self.find_unbooked(&key, &mut session, &mut report).await?;
         }
         report.drift.sort_by(|a, b| a.counter.cmp(&b.counter));
         Ok(report)
@@ -173,9 +169,13 @@ impl Reconciler {
         for tokens in tokens.chunks(TOKENS) {
             claims.extend(self.store.claims(tokens, session, deadline()).await?);
         }
+        let mut empty = Vec::new();
         for counter in counters {
-            self.correct(counter, &claims, report).await?;
+            if self.correct(counter, &claims, report).await? {
+                empty.push(counter.key.clone());
+            }
         }
+        self.remove(empty, report).await?;
         let keys: Vec<&str> = counters
             .iter()
             .map(|counter| counter.key.as_str())
@@ -193,12 +193,13 @@ impl Reconciler {
         Ok(())
     }
 
+    /// Frees the orphans of one counter, and says whether nobody books it then.
     async fn correct(
         &self,
         counter: &CounterDoc,
         claims: &HashMap<String, Claim>,
         report: &mut ReconcileReport,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let Comparison { orphans, problems } = compare(counter, claims);
         let drift = |problem| Drift {
             counter: counter.key.clone(),
@@ -222,11 +223,23 @@ impl Reconciler {
                 self.lines.call(std::slice::from_ref(&counter.key));
             }
         }
-        if orphans.len() == counter.tokens.len()
-            && (report.dry_run || self.store.remove_if_empty(&counter.key, deadline()).await?)
-        {
-            report.removed.push(counter.key.clone());
+        Ok(orphans.len() == counter.tokens.len())
+    }
+
+    async fn remove(
+        &self,
+        mut empty: Vec<String>,
+        report: &mut ReconcileReport,
+    ) -> Result<(), StoreError> {
+        if !empty.is_empty() && !report.dry_run {
+            let removed = self.store.remove_empty(&empty, deadline()).await?;
+            // Somebody booked one meanwhile.
+            if removed < empty.len() {
+                let there = self.store.which_are_there(&empty, deadline()).await?;
+                empty.retain(|key| !there.contains(key));
+            }
         }
+        report.removed.extend(empty);
         Ok(())
     }
 

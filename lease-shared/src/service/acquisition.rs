@@ -273,6 +273,7 @@ impl Acquisition<'_> {
                 .as_ref()
                 .map_or(step.cap.get().into(), |diagnosis| diagnosis.in_use),
             cap: step.cap.get(),
+            broken: diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.broken),
             awaiting_cleanup: diagnosis
                 .as_ref()
                 .map_or(0, |diagnosis| diagnosis.awaiting_cleanup),

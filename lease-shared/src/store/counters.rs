@@ -3,6 +3,8 @@
 //! `count` and `tokens` change in one update, so `count` is always the number of tokens. Booking and unbooking a token
 //! are idempotent: whoever does not know whether one of them was applied sends it again.
 
+use std::collections::HashSet;
+
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
@@ -175,23 +177,43 @@ impl LeaseStore {
             .collect())
     }
 
-    /// Removes a counter that nobody books. The condition is in the delete, so a booking that comes in between either
-    /// keeps the counter or makes a new one.
-    pub(crate) async fn remove_if_empty(
+    /// Removes those of these counters that nobody books, and says how many. The condition is in the delete, so a booking
+    /// that comes in between either keeps the counter or makes a new one.
+    pub(crate) async fn remove_empty(
         &self,
-        key: &str,
+        keys: &[String],
         deadline: Instant,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<usize, StoreError> {
+        let empty = doc! { "_id": { "$in": keys }, "count": 0, "tokens": { "$size": 0 } };
         let command = doc! {
             "delete": COUNTERS,
-            "deletes": [{ "q": { "_id": key, "count": 0, "tokens": { "$size": 0 } }, "limit": 1 }],
+            "deletes": [{ "q": empty, "limit": 0 }],
             "writeConcern": Acknowledge::Majority.write_concern(),
             "maxTimeMS": MAX_TIME.as_millis() as i64,
         };
         let reply = self
-            .command("remove empty counter", deadline, command)
+            .command("remove empty counters", deadline, command)
             .await?;
-        Ok(reply.get_i32("n").unwrap_or(0) > 0)
+        Ok(usize::try_from(reply.get_i32("n").unwrap_or(0)).unwrap_or(0))
+    }
+
+    /// Which of these counters there are.
+    pub(crate) async fn which_are_there(
+        &self,
+        keys: &[String],
+        deadline: Instant,
+    ) -> Result<HashSet<String>, StoreError> {
+        let found = self
+            .step("look which counters are there", deadline, async {
+                let counters = self.counters(&Read::Latest);
+                let find = counters.find(doc! { "_id": { "$in": keys } });
+                Read::Latest.find(find.projection(doc! { "_id": 1 })).await
+            })
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(|counter| Some(counter.get_str("_id").ok()?.to_owned()))
+            .collect())
     }
 }
 

@@ -10,8 +10,8 @@ use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
 use super::documents::{
-    self, Claim, DEEPEST, HOLDERS, HolderDoc, HolderState, SlotReturn, expired, expired_by_ttl,
-    is_deeper, is_token, texts, ttl_millis,
+    self, COUNTERS, Claim, DEEPEST, HOLDERS, HolderDoc, HolderState, SlotReturn, expired,
+    expired_by_ttl, is_deeper, is_token, texts, ttl_millis,
 };
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
@@ -426,21 +426,29 @@ impl LeaseStore {
         filter: Document,
         deadline: Instant,
     ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
-        self.read_holders(filter, doc! { "now": "$$NOW" }, Read::Latest, deadline)
-            .await
+        let set = doc! { "now": "$$NOW" };
+        let found = self
+            .read_holders(filter, set, Read::Latest, deadline)
+            .await?;
+        Ok(found.into_iter().map(parse).collect())
     }
 
-    /// The holders of these tokens, in any state, without their payloads.
+    /// The holders of those of these tokens that have one, in any state, without their payloads.
     pub(crate) async fn holders_of(
         &self,
         tokens: &[String],
         session: &mut ClientSession,
         deadline: Instant,
-    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
+    ) -> Result<HashMap<String, Result<HolderDoc, String>>, StoreError> {
         let filter = doc! { "_id": { "$in": tokens } };
         let set = doc! { "now": "$$NOW", "payload": { "$literal": {} } };
-        self.read_holders(filter, set, Read::Committed(session), deadline)
-            .await
+        let found = self
+            .read_holders(filter, set, Read::Committed(session), deadline)
+            .await?;
+        Ok(found
+            .into_iter()
+            .filter_map(|holder| Some((holder.get_str("_id").ok()?.to_owned(), parse(holder))))
+            .collect())
     }
 
     async fn read_holders(
@@ -449,15 +457,13 @@ impl LeaseStore {
         set: Document,
         read: Read<'_>,
         deadline: Instant,
-    ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
+    ) -> Result<Vec<Document>, StoreError> {
         let pipeline = [doc! { "$match": filter }, doc! { "$set": set }];
-        let found = self
-            .step("read holders", deadline, async {
-                let holders = self.holders(&read);
-                read.aggregate(holders.aggregate(pipeline)).await
-            })
-            .await?;
-        Ok(found.into_iter().map(parse).collect())
+        self.step("read holders", deadline, async {
+            let holders = self.holders(&read);
+            read.aggregate(holders.aggregate(pipeline)).await
+        })
+        .await
     }
 
     /// What the holder documents of these tokens say of their bookings. One that cannot be read counts as booking: it
@@ -518,19 +524,33 @@ impl LeaseStore {
             .collect())
     }
 
-    /// The counters that HELD holders say they book.
-    pub(crate) async fn claimed_keys(&self, deadline: Instant) -> Result<Vec<String>, StoreError> {
+    /// The counters that HELD holders say they book, and that are not there.
+    pub(crate) async fn missing_counters(
+        &self,
+        deadline: Instant,
+    ) -> Result<Vec<String>, StoreError> {
+        let pipeline = [
+            doc! { "$match": { "state": HolderState::Held } },
+            doc! { "$unwind": "$levels" },
+            doc! { "$group": { "_id": "$levels" } },
+            doc! { "$lookup": {
+                "from": COUNTERS,
+                "localField": "_id",
+                "foreignField": "_id",
+                "pipeline": [{ "$project": { "_id": 1 } }],
+                "as": "counter",
+            } },
+            doc! { "$match": { "counter": [] } },
+        ];
         let found = self
-            .step("list booked counters", deadline, async {
+            .step("look for missing counters", deadline, async {
                 let holders = self.holders(&Read::Latest);
-                let keys = holders.distinct("levels", doc! { "state": HolderState::Held });
-                Ok(keys.max_time(MAX_TIME).await?)
+                Read::Latest.aggregate(holders.aggregate(pipeline)).await
             })
             .await?;
         Ok(found
             .iter()
-            .filter_map(Bson::as_str)
-            .map(str::to_owned)
+            .filter_map(|key| Some(key.get_str("_id").ok()?.to_owned()))
             .collect())
     }
 }

@@ -115,3 +115,30 @@ async fn it_counts_what_awaits_its_clean_up_and_tells_the_own_tenants_error_only
     world.set(&own, doc! { "$set": { "state": "HELD" } }).await;
     assert_eq!(ask("acme").await.cleanup_error, None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_counts_broken_documents_and_says_what_names_them() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 2 }").await;
+    let broken = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let broken = broken.into_token().unwrap();
+    let orphan = world.leases.acquire(request("pdf", "bob")).await.unwrap();
+    let its = doc! { "_id": token(&orphan).as_str() };
+    world.holders().delete_one(its).await.unwrap();
+    let change = doc! { "$set": { "ttlSeconds": "x" } };
+    world.set(&broken, change).await;
+    // One that is broken keeps no slot but its own.
+    let _lease = world.leases.acquire(request("pdf", "eve")).await.unwrap();
+    let said = busy(world.leases.acquire(request("pdf", "kim")).await);
+    assert_eq!((said.in_use, said.broken), (2, 1));
+    let text = said.to_string();
+    let expected = "broken documents among these, which never expire: 1";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("`lease reconcile --dry-run`"), "{text}");
+    let named = world.leases.reconciler().reconcile(true).await.unwrap();
+    let named = named
+        .drift
+        .iter()
+        .any(|drift| drift.problem.contains(broken.as_str()));
+    assert!(named);
+}

@@ -3,7 +3,7 @@
 use lease_shared::{Drift, Phase};
 use mongodb::bson::doc;
 
-use crate::support::{World, busy, request, token};
+use crate::support::{World, busy, reached, request, token};
 
 async fn world() -> World {
     let world = World::new().await;
@@ -76,6 +76,28 @@ async fn a_lease_that_comes_in_while_reconcile_looks_is_not_freed() {
     second.check().await.unwrap();
     assert_eq!(world.in_use().await["pdf|global|"], 2);
     busy(world.leases.acquire(request("pdf", "eve")).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_is_booked_before_its_removal_stays_and_is_not_called_removed() {
+    let world = world().await;
+    for who in ["ada", "bob"] {
+        let lease = world.leases.acquire(request("pdf", who)).await.unwrap();
+        lease.release().await.unwrap();
+    }
+    world.leases.close().await;
+    let reconciler = world.another_service().await;
+    let gate = reconciler
+        .failpoints()
+        .pause("remove empty counters", Phase::Before);
+    let reconcile = tokio::spawn(async move { reconciler.reconciler().reconcile(false).await });
+    reached(&gate, "the removal").await;
+    let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    gate.open();
+    let report = reconcile.await.unwrap().unwrap();
+    assert_eq!(report.removed, ["pdf|user|acme/bob"]);
+    lease.check().await.unwrap();
+    world.assert_counters_equal_holders().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -208,7 +208,27 @@ async fn a_reconcile_of_what_adds_up_takes_3_for_each_50_counters() {
             expected.extend(["find", "find", "find"]);
         }
         // No further page, and the counters that leases name.
-        expected.extend(["find", "distinct"]);
+        expected.extend(["find", "aggregate"]);
         assert_eq!(commands.take(), expected, "{n} counters");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reconcile_removes_empty_counters_page_by_page() {
+    let (world, commands) = counted("levels: { user: 9 }").await;
+    for n in 1..=101 {
+        let lease = world
+            .leases
+            .acquire(request("pdf", &format!("user-{n}")))
+            .await;
+        lease.unwrap().release().await.unwrap();
+    }
+    world.leases.close().await;
+    commands.take();
+    let report = world.leases.reconciler().reconcile(false).await.unwrap();
+    assert_eq!((report.counters, report.removed.len()), (101, 101));
+    let sent = commands.take();
+    let deletes = sent.iter().filter(|name| *name == "delete").count();
+    assert_eq!(deletes, 3, "{sent:?}");
+    assert_eq!(world.all_counters().await.len(), 0);
 }

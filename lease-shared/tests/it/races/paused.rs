@@ -230,8 +230,8 @@ async fn a_reconciler_that_stands_still_takes_nothing_from_the_next_holder() {
         ("look up holders", After),
         ("unbook orphans", Before),
         ("unbook orphans", After),
-        ("remove empty counter", Before),
-        ("remove empty counter", After),
+        ("remove empty counters", Before),
+        ("remove empty counters", After),
     ];
     for point in POINTS {
         for meanwhile in MEANWHILES {
