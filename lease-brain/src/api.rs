@@ -177,6 +177,9 @@ pub struct SweepReply {
     pub drift: Vec<String>,
     /// Why leases of dead pods were left for now.
     pub waiting: Option<String>,
+    /// Could the store be asked for everything? Otherwise much may be left.
+    #[serde(default)]
+    pub complete: bool,
     /// What could not be done, one line each.
     pub failed: Vec<String>,
 }

@@ -12,8 +12,10 @@ pub const HOLDERS: &str = "vance.lease.holders";
 pub const REVOCATIONS: &str = "vance.lease.revocations";
 /// Pods by `state` (`alive`, `dead`).
 pub const PODS: &str = "vance.lease.pods";
-/// Seconds since the last sweep of this pod ended. Not a number before the first.
+/// Seconds since the last sweep of this pod ended that could look at everything; since the pod's start before the first.
 pub const SWEEP_AGE: &str = "vance.lease.sweep.age.seconds";
+/// What sweeps could not do, for the next to try again.
+pub const SWEEP_FAILED: &str = "vance.lease.sweep.failed";
 /// Sweeps that ended in a panic.
 pub const SWEEP_PANICS: &str = "vance.lease.sweep.panics";
 /// Sweeps in which leases of dead pods were left alone, for too many pods looked dead at once.

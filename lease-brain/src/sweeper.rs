@@ -10,7 +10,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use lease_shared::{LeaseService, PodId, ReconcileReport, in_full};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -21,10 +20,8 @@ use crate::cluster::{PodLiveness, PodRegistry, PodStatus};
 use crate::metrics;
 use guard::{Guard, Roll};
 
-/// How many leases of a dead pod are listed at a time.
-const BATCH: i64 = 200;
-/// How many of them are revoked at the same time.
-const TOGETHER: usize = 32;
+/// Why something could not be listed.
+type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sweeps.
 #[derive(Debug, Clone)]
@@ -39,8 +36,9 @@ pub(crate) struct Sweeper {
 }
 
 /// What the rounds of one pod remember.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
+    began: Instant,
     guard: Mutex<Guard>,
     last: std::sync::Mutex<Last>,
 }
@@ -52,9 +50,22 @@ struct Last {
 }
 
 impl State {
-    /// When the last round ended.
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            guard: Mutex::default(),
+            last: std::sync::Mutex::default(),
+        }
+    }
+
+    /// When the last round ended that could look at everything.
     pub(crate) fn last_sweep(&self) -> Option<Instant> {
         self.last().sweep
+    }
+
+    /// How long nothing has been swept: one that never ends is old as well.
+    pub(crate) fn sweep_age(&self) -> Duration {
+        self.last_sweep().unwrap_or(self.began).elapsed()
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Last> {
@@ -102,10 +113,12 @@ impl Sweeper {
             stale: swept.stale,
             finished: swept.finished,
             failed: swept.failed,
+            complete: swept.complete,
             ..SweepReply::default()
         };
         if let Err(problem) = self.reap_dead_pods(&mut report).await {
-            report.failed.push(problem);
+            report.failed.push(in_full(problem.as_ref()));
+            report.complete = false;
         }
         let due = self
             .state
@@ -124,23 +137,19 @@ impl Sweeper {
                 report.failed.push(in_full(&error));
             }
         }
-        self.state.last().sweep = Some(Instant::now());
+        if report.complete {
+            self.state.last().sweep = Some(Instant::now());
+        }
+        ::metrics::counter!(metrics::SWEEP_FAILED).increment(report.failed.len() as u64);
         report
     }
 
     /// Revokes what dead pods hold, and hastens the clean-ups that waited for them.
-    async fn reap_dead_pods(&self, report: &mut SweepReply) -> Result<(), String> {
-        let holding = self
-            .leases
-            .pods_with_leases()
-            .await
-            .map_err(|error| in_full(&error))?;
+    async fn reap_dead_pods(&self, report: &mut SweepReply) -> Result<(), Trouble> {
+        let holding = self.leases.pods_with_leases().await?;
         let cleanups = self.leases.cleanups();
-        let waited_for = cleanups
-            .waited_for()
-            .await
-            .map_err(|error| in_full(&error))?;
-        let liveness = self.liveness().await?;
+        let waited_for = cleanups.waited_for().await?;
+        let liveness = self.registry.liveness().await?;
         // Judged in every round, whether anything is held or not: it is about who was there before.
         if let Some(held_back) = self.state.guard.lock().await.judge(roll(&liveness)) {
             let why = format!(
@@ -161,48 +170,23 @@ impl Sweeper {
         }
         for pod in holding.iter().filter(|pod| liveness.is_dead(pod)) {
             if let Err(problem) = self.reap_pod(pod, report).await {
-                report.failed.push(problem);
+                report.failed.push(in_full(problem.as_ref()));
+                report.complete = false;
             }
         }
         Ok(())
     }
 
-    /// A batch at a time: lists, then looks again whether the pod is dead, for a lease that it uses after it was listed is
-    /// not taken, and one that it used before would be.
-    async fn reap_pod(&self, pod: &PodId, report: &mut SweepReply) -> Result<(), String> {
-        loop {
-            let listed = self
-                .leases
-                .held_by(pod, BATCH)
-                .await
-                .map_err(|error| in_full(&error))?;
-            let looked = self.registry.liveness_of(pod).await;
-            let looked = looked.map_err(|error| in_full(&error))?;
-            if listed.is_empty() || !looked.is_dead(pod) {
-                return Ok(());
-            }
-            let revoked = futures_util::stream::iter(listed)
-                .map(async |holding| self.leases.revoke_of_dead_pod(&holding).await)
-                .buffer_unordered(TOGETHER)
-                .collect::<Vec<_>>()
-                .await;
-            let mut progress = 0;
-            for outcome in revoked {
-                match outcome {
-                    Ok(revoked) => progress += usize::from(revoked),
-                    Err(error) => report.failed.push(in_full(&error)),
-                }
-            }
-            report.pod += progress;
-            if progress == 0 {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn liveness(&self) -> Result<PodLiveness, String> {
-        let liveness = self.registry.liveness().await;
-        liveness.map_err(|error| in_full(&error))
+    async fn reap_pod(&self, pod: &PodId, report: &mut SweepReply) -> Result<(), Trouble> {
+        let still_dead = || async {
+            let looked = self.registry.liveness_of(pod).await?;
+            Ok::<_, Trouble>(looked.is_dead(pod))
+        };
+        let leases = &self.leases;
+        report.pod += leases
+            .revoke_all_of_dead_pod(pod, still_dead, &mut report.failed)
+            .await?;
+        Ok(())
     }
 
     /// Says whose leases are left alone although they look dead.

@@ -45,6 +45,7 @@ mod enabled {
         hits: usize,
         abort_at: Option<usize>,
         gates: Vec<(&'static str, Phase, Gate)>,
+        panics: Vec<(&'static str, Phase)>,
     }
 
     /// A place where one task waits until the test lets it go on.
@@ -96,7 +97,19 @@ mod enabled {
             gate
         }
 
+        /// The next task that comes to this side of `step` panics there.
+        pub fn panic(&self, step: &'static str, phase: Phase) {
+            self.plan(|plan| plan.panics.push((step, phase)));
+        }
+
         pub(crate) async fn reached(&self, step: &'static str, phase: Phase) {
+            let panics = self.plan(|plan| {
+                let here = plan.panics.iter().position(|at| *at == (step, phase))?;
+                Some(plan.panics.remove(here))
+            });
+            if let Some((step, phase)) = panics {
+                panic!("made to panic {phase:?} {step:?}");
+            }
             let gate = self.plan(|plan| {
                 plan.hits += 1;
                 if plan.abort_at == Some(plan.hits) {

@@ -29,6 +29,8 @@ pub const HOLD: &str = "vance.lease.hold.seconds";
 pub const REAP: &str = "vance.lease.reap";
 /// Seconds from a revocation to the end of its clean-up, by `type`. For exclusive types that is when the slot comes back.
 pub const CLEANUP: &str = "vance.lease.cleanup.seconds";
+/// Leases over which a sweep panicked, and went on with the others.
+pub const REAP_PANICS: &str = "vance.lease.reap.panics";
 /// Orphan tokens taken out of counters, by `outcome` (`corrected`).
 pub const RECONCILE: &str = "vance.lease.reconcile";
 
@@ -69,6 +71,10 @@ pub(crate) fn slots_free(resource: &str, since_release: Duration) {
 
 pub(crate) fn reaped(reason: RevocationReason) {
     counter!(REAP, "reason" => reason.as_str()).increment(1);
+}
+
+pub(crate) fn reap_panicked() {
+    counter!(REAP_PANICS).increment(1);
 }
 
 pub(crate) fn cleaned_up(lease_type: &LeaseType, since_revocation: Duration) {

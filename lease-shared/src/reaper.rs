@@ -6,10 +6,12 @@
 //!
 //! Not done here: orphan tokens of other counters (the reconciler), and the clean-up behind a revocation (handlers).
 
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
 
 use crate::error::in_full;
@@ -28,6 +30,8 @@ use crate::store::{LeaseStore, StoreError, deadline, until_known};
 const BATCH: i64 = 200;
 /// How many it takes at the same time.
 const TOGETHER: usize = 32;
+/// How many that cannot be taken a round goes past.
+const LEFT: usize = 2000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reaper {
@@ -64,6 +68,69 @@ enum Taken {
     SlotsBack,
 }
 
+/// Lists and takes, a batch at a time, until there are none but those that cannot be taken; what could not be is added to
+/// `failed`, a line each. Gives how many were taken.
+async fn take_all<T, E, L, F>(
+    list: impl Fn(i64) -> L,
+    token: impl Fn(&T) -> &LeaseToken,
+    take: impl Fn(T) -> F,
+    failed: &mut Vec<String>,
+) -> Result<usize, E>
+where
+    T: Clone,
+    L: Future<Output = Result<Vec<T>, E>>,
+    F: Future<Output = Result<bool, StoreError>>,
+{
+    let (mut taken, mut store_away) = (0, 0);
+    let mut left = HashSet::new();
+    // Where the store is away, or a great many cannot be taken, the rest is the next round's.
+    while store_away < TOGETHER && left.len() < LEFT {
+        // Those that were left are listed again, and must not hide what comes after them.
+        let mut batch = list(BATCH + left.len() as i64).await?;
+        batch.retain(|one| !left.contains(token(one)));
+        if batch.is_empty() {
+            break;
+        }
+        let taking: Vec<_> = batch
+            .iter()
+            .map(|one| survived(token(one), take(one.clone())))
+            .collect();
+        let outcomes = futures_util::stream::iter(taking)
+            .buffered(TOGETHER)
+            .collect::<Vec<_>>()
+            .await;
+        for (one, outcome) in batch.iter().zip(outcomes) {
+            match outcome {
+                Ok(true) => {
+                    taken += 1;
+                    continue;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    store_away += usize::from(error.is_transient());
+                    failed.push(in_full(&error));
+                }
+            }
+            left.insert(token(one).clone());
+        }
+    }
+    Ok(taken)
+}
+
+/// A panic over one lease must not end the round over the others.
+async fn survived<T>(
+    token: &LeaseToken,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let panicked = |_| {
+        metrics::reap_panicked();
+        let problem = format!("a fault of this program: it panicked over lease {token}");
+        Err(StoreError::malformed("reap a lease", problem))
+    };
+    let ended = AssertUnwindSafe(work).catch_unwind().await;
+    ended.unwrap_or_else(panicked)
+}
+
 /// What one sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SweepReport {
@@ -75,6 +142,8 @@ pub struct SweepReport {
     pub finished: usize,
     /// What could not be done, one line each. The next sweep tries again.
     pub failed: Vec<String>,
+    /// Could it be asked for all that has expired? Otherwise much may be left.
+    pub complete: bool,
 }
 
 impl Reaper {
@@ -91,51 +160,41 @@ impl Reaper {
     }
 
     pub(crate) async fn sweep(&self) -> SweepReport {
-        let mut report = SweepReport::default();
+        let mut report = SweepReport {
+            complete: true,
+            ..SweepReport::default()
+        };
         for state in [
             HolderState::Pending,
             HolderState::Held,
             HolderState::Revoking,
         ] {
-            self.sweep_state(state, &mut report).await;
+            if let Err(error) = self.sweep_state(state, &mut report).await {
+                report.failed.push(in_full(&error));
+                report.complete = false;
+            }
         }
         report
     }
 
-    /// Takes all expired holders of one state, a batch at a time, until a batch brings nothing.
-    async fn sweep_state(&self, state: HolderState, report: &mut SweepReport) {
-        loop {
-            let listed = match self.store.expired(state, BATCH, deadline()).await {
-                Ok(listed) => listed,
-                Err(error) => {
-                    report.failed.push(in_full(&error));
-                    return;
-                }
-            };
-            let taken = futures_util::stream::iter(listed)
-                .map(async |token| self.take_expired(&token, state, deadline()).await)
-                .buffer_unordered(TOGETHER)
-                .collect::<Vec<_>>()
-                .await;
-            let mut progress = 0;
-            for outcome in taken {
-                match outcome {
-                    Ok(Taken::No) => {}
-                    Ok(Taken::SlotsKept | Taken::SlotsBack) => progress += 1,
-                    Err(error) => report.failed.push(in_full(&error)),
-                }
-            }
-            match state {
-                HolderState::Pending => report.stale += progress,
-                HolderState::Held => report.idle += progress,
-                HolderState::Revoking => report.finished += progress,
-            }
-            // What was listed and not taken may be listed again; it must not keep this loop going. Nor does a short list
-            // say that it was the last: what is no token is left out of it.
-            if progress == 0 {
-                return;
-            }
+    /// Takes all expired holders of one state.
+    async fn sweep_state(
+        &self,
+        state: HolderState,
+        report: &mut SweepReport,
+    ) -> Result<(), StoreError> {
+        let list = |limit| self.store.expired(state, limit, deadline());
+        let take = |token: LeaseToken| async move {
+            let taken = self.take_expired(&token, state, deadline()).await?;
+            Ok(taken != Taken::No)
+        };
+        let taken = take_all(list, |token| token, take, &mut report.failed).await?;
+        match state {
+            HolderState::Pending => report.stale += taken,
+            HolderState::Held => report.idle += taken,
+            HolderState::Revoking => report.finished += taken,
         }
+        Ok(())
     }
 
     /// Takes one holder if it is still expired, and gives its slots back if they come back at once.
@@ -212,6 +271,31 @@ impl Reaper {
             }
             SlotReturn::AfterCleanup => Ok(Taken::SlotsKept),
         }
+    }
+
+    /// Revokes what a dead pod holds, a batch at a time, until there is nothing but what cannot be taken. `still_dead` is
+    /// asked after each listing: a lease that its pod uses after it was listed is not taken, and one that it used before
+    /// would be.
+    pub(crate) async fn revoke_all_of<E, F>(
+        &self,
+        pod: &PodId,
+        still_dead: impl Fn() -> F,
+        failed: &mut Vec<String>,
+    ) -> Result<usize, E>
+    where
+        E: From<StoreError>,
+        F: Future<Output = Result<bool, E>>,
+    {
+        let still_dead = &still_dead;
+        let list = |limit| async move {
+            let listed = self.store.holdings_of(pod, limit, deadline()).await?;
+            match listed.is_empty() || still_dead().await? {
+                true => Ok(listed),
+                false => Ok(Vec::new()),
+            }
+        };
+        let take = |holding: Holding| async move { self.revoke_unused(&holding).await };
+        take_all(list, Holding::token, take, failed).await
     }
 
     /// Revokes a lease of a dead pod, unless it was used since it was listed.

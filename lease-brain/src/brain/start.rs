@@ -15,7 +15,7 @@ use crate::dispatch::{Arrivals, Dispatcher, Peers, Runner, arrivals};
 use crate::http::{self, InternalSecret, Served};
 use crate::jobs::Jobs;
 use crate::mcp::Mcp;
-use crate::sweeper::Sweeper;
+use crate::sweeper::{self, Sweeper};
 use crate::tex::TexParts;
 
 /// How long between two tries to reach the store.
@@ -107,7 +107,7 @@ impl BrainBuilder {
             registry: Arc::clone(&registry),
             interval: self.reap_interval,
             reconcile_interval: self.reconcile_interval,
-            state: Arc::default(),
+            state: Arc::new(sweeper::State::new()),
         };
         let pool = |mcp: Mcp| mcp.pool(leases.clone(), registry.pod().clone());
         let mcp = mcp.map(pool).transpose();

@@ -66,9 +66,8 @@ pub(crate) async fn metrics(served: Served) -> Response {
     });
     metrics::set(metrics::PODS, "alive", alive.map(|(alive, _)| alive));
     metrics::set(metrics::PODS, "dead", alive.map(|(_, dead)| dead));
-    let age = served.sweeper.state.last_sweep();
-    ::metrics::gauge!(metrics::SWEEP_AGE)
-        .set(age.map_or(f64::NAN, |last| last.elapsed().as_secs_f64()));
+    let age = served.sweeper.state.sweep_age();
+    ::metrics::gauge!(metrics::SWEEP_AGE).set(age.as_secs_f64());
     (
         StatusCode::OK,
         [("content-type", "text/plain; version=0.0.4")],

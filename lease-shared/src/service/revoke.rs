@@ -51,6 +51,26 @@ impl LeaseService {
         self.inner.reaper.revoke_unused(holding).await
     }
 
+    /// Revokes all that a dead pod holds, a batch at a time, and gives how many. `still_dead` is asked after each listing,
+    /// for the reason given at [`Self::revoke_of_dead_pod`]. What could not be revoked is added to `failed`, a line each,
+    /// and keeps the others from nothing.
+    ///
+    /// # Errors
+    /// It could not be listed, or `still_dead` failed. What was revoked until then stays so.
+    pub async fn revoke_all_of_dead_pod<E, F>(
+        &self,
+        pod: &PodId,
+        still_dead: impl Fn() -> F,
+        failed: &mut Vec<String>,
+    ) -> Result<usize, E>
+    where
+        E: From<StoreError>,
+        F: Future<Output = Result<bool, E>>,
+    {
+        let reaper = &self.inner.reaper;
+        reaper.revoke_all_of(pod, still_dead, failed).await
+    }
+
     /// Revokes a lease, or one that is being revoked already, and gives its slots back at once, whatever still runs. Its
     /// clean-up stays to be done by a process with handlers. Gives the lease as it then is; nothing if there is none.
     ///

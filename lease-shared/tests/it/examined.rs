@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::support::{HOLDERS, World, lease_type, pod_id, request, request_by};
+use crate::support::{
+    COUNTERS, HOLDERS, World, lease_type, nothing_left, pod_id, request, request_by,
+};
 
 const MANY: usize = 3000;
 
@@ -41,7 +43,15 @@ impl Crowd {
     }
 
     async fn examined<T>(&self, work: impl Future<Output = T>) -> (T, Vec<Examined>) {
-        let (result, found) = self.world.profiled(HOLDERS, work).await;
+        self.examined_in(HOLDERS, work).await
+    }
+
+    async fn examined_in<T>(
+        &self,
+        collection: &str,
+        work: impl Future<Output = T>,
+    ) -> (T, Vec<Examined>) {
+        let (result, found) = self.world.profiled(collection, work).await;
         let number = |op: &Document, field| op.get(field).and_then(Bson::as_i32).unwrap_or(0);
         let examined = found.iter().map(|op| {
             let command = op.get_document("command").unwrap();
@@ -145,7 +155,44 @@ async fn more_times_to_live_than_a_query_has_branches_are_looked_for_in_several(
         ],
         300,
     );
-    assert_eq!(crowd.world.leases.sweep().await, Default::default());
+    assert_eq!(crowd.world.leases.sweep().await, nothing_left());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquirer_that_finds_its_counter_full_of_expired_leases_looks_at_those_alone() {
+    let crowd = Crowd::new().await;
+    crowd.world.define("small", "levels: { user: 3 }").await;
+    crowd.add(MANY, |_, _| {}).await;
+    let counters = (0..MANY).map(|n| {
+        let key = format!("small|user|acme/user-{n}");
+        doc! { "_id": key, "resource": "small", "level": "user", "count": 0, "tokens": [] }
+    });
+    crowd.world.counters().insert_many(counters).await.unwrap();
+    let leases = &crowd.world.leases;
+    let expire = async || {
+        while crowd.world.in_use().await.get("small|user|acme/bob") != Some(&3) {
+            let idle = leases.acquire(request("small", "bob")).await.unwrap();
+            idle.into_token();
+        }
+        let all = doc! { "userId": "bob" };
+        let long_ago = doc! { "$set": { "lastSeenAt": DateTime::from_millis(0) } };
+        crowd
+            .world
+            .holders()
+            .update_many(all, long_ago)
+            .await
+            .unwrap();
+    };
+    for collection in [HOLDERS, COUNTERS] {
+        expire().await;
+        let acquire = leases.acquire(request("small", "bob"));
+        let (lease, examined) = crowd.examined_in(collection, acquire).await;
+        lease.unwrap().into_token();
+        assert!(examined.len() > 3, "{collection}: {examined:?}");
+        // Of each of its three tokens, and what lies before it.
+        let few = examined.iter().all(|(_, count)| *count <= 6);
+        assert!(few, "{collection}: {examined:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,7 +207,7 @@ async fn a_time_to_live_that_is_no_number_is_in_nobodys_way() {
         });
         world.holders().insert_many(broken).await.unwrap();
     }
-    assert_eq!(world.leases.sweep().await, Default::default());
+    assert_eq!(world.leases.sweep().await, nothing_left());
     let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
     world
         .age(lease.token().unwrap(), Duration::from_secs(601))

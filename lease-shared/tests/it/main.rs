@@ -30,4 +30,5 @@ mod storms;
 mod support;
 mod tenant;
 mod unanswered;
+mod untakeable;
 mod waiting;

@@ -7,7 +7,7 @@ use lease_shared::{
 };
 use mongodb::bson::doc;
 
-use crate::support::{World, busy, lease_type, request, token, waiting};
+use crate::support::{World, busy, lease_type, nothing_left, request, token, waiting};
 
 fn of_type(lease_type: LeaseType) -> LeaseRequest {
     LeaseRequest::builder()
@@ -86,7 +86,7 @@ async fn a_slot_comes_back_at_once_or_after_the_clean_up_as_its_type_says() {
         assert_eq!(world.in_use().await["pdf|global|"], in_use, "{name}");
         // Reconcile agrees, and a second sweep has nothing to do.
         world.leases.reconciler().reconcile(false).await.unwrap();
-        assert_eq!(world.leases.sweep().await, Default::default());
+        assert_eq!(world.leases.sweep().await, nothing_left());
         assert_eq!(
             world
                 .in_use()

@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use lease_shared::definition::DocumentAddress;
 use lease_shared::{
     AcquireError, KnownTypes, Lease, LeaseRef, LeaseRequest, LeaseService, LeaseToken, LeaseType,
-    PodId, Revocation, RevocationListener, SlotReturn, Tenancy, apply_time_limits,
+    PodId, Revocation, RevocationListener, SlotReturn, SweepReport, Tenancy, apply_time_limits,
 };
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ClientOptions;
@@ -305,6 +305,14 @@ pub(crate) fn in_revocation(reason: &str) -> Document {
 
 pub(crate) fn token(lease: &Lease) -> LeaseToken {
     lease.token().expect("not a NOOP").clone()
+}
+
+/// What a sweep says that found nothing to take.
+pub(crate) fn nothing_left() -> SweepReport {
+    SweepReport {
+        complete: true,
+        ..SweepReport::default()
+    }
 }
 
 /// The diagnosis of a busy answer.

@@ -100,7 +100,7 @@ async fn while_one_pod_stands_still_another_sweeps() {
     })
     .await
     .unwrap();
-    // The sweep that reaped it may have to end first: until one has, there is no age.
+    // The sweep that reaped it may have to end first.
     eventually("its sweep is young", within, async || {
         let age = metric(&sweeping, "vance_lease_sweep_age_seconds").await;
         Ok(age.is_some_and(|age| age < within.as_secs_f64()))
