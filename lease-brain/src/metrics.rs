@@ -10,7 +10,7 @@ pub const MCP_DELETE: &str = "vance.mcp.delete";
 pub const HOLDERS: &str = "vance.lease.holders";
 /// Revocations by `state` (`waiting`, `failed`). An alert on `failed` above 0 is worth having.
 pub const REVOCATIONS: &str = "vance.lease.revocations";
-/// Pods by `state` (`alive`, `dead`).
+/// Pods by `state` (`alive`, `dead`, `stopped`). Those that are gone are shown for an hour.
 pub const PODS: &str = "vance.lease.pods";
 /// Seconds since the last sweep of this pod ended that could look at everything; since the pod's start before the first.
 pub const SWEEP_AGE: &str = "vance.lease.sweep.age.seconds";
@@ -34,4 +34,52 @@ pub(crate) fn mcp_delete(outcome: &'static str) {
 
 pub(crate) fn set(name: &'static str, state: &'static str, value: Option<u64>) {
     gauge!(name, "state" => state).set(value.map_or(f64::NAN, |value| value as f64));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// The names of all metrics, as Prometheus shows them.
+    fn names() -> BTreeSet<String> {
+        let sources = [
+            include_str!("metrics.rs"),
+            include_str!("../../lease-shared/src/metrics.rs"),
+        ];
+        let lines = sources.iter().flat_map(|source| source.lines());
+        lines
+            .filter_map(|line| line.strip_prefix("pub const ")?.split('"').nth(1))
+            .map(|name| name.replace('.', "_"))
+            .collect()
+    }
+
+    /// The names that a text uses.
+    fn used(text: &str) -> BTreeSet<String> {
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        words
+            .filter(|word| word.starts_with("vance_"))
+            .map(|word| word.trim_end_matches("_bucket").to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn every_metric_is_explained_to_operators() {
+        assert!(names().len() > 15);
+        assert_eq!(used(include_str!("../docs/metrics.md")), names());
+    }
+
+    #[test]
+    fn alerts_are_about_what_there_is_and_each_says_what_to_do() {
+        let rules = include_str!("../docs/alerts.yaml");
+        assert!(used(rules).is_subset(&names()), "{:?}", used(rules));
+        let rules: serde_yaml::Value = serde_yaml::from_str(rules).unwrap();
+        let rules = rules["groups"][0]["rules"].as_sequence().unwrap().clone();
+        assert!(rules.len() > 5);
+        for rule in rules {
+            for text in ["summary", "action"] {
+                assert!(rule["annotations"][text].as_str().is_some(), "{rule:?}");
+            }
+            assert!(rule["expr"].as_str().unwrap().contains("vance_"));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::Served;
 use super::problem::Refusal;
 use crate::api::Problem;
-use crate::cluster::PodLiveness;
+use crate::cluster::{PodLiveness, PodStatus, PodView};
 use crate::metrics;
 
 /// The process runs.
@@ -60,12 +60,15 @@ pub(crate) async fn metrics(served: Served) -> Response {
         "failed",
         totals.map(|totals| totals.failed),
     );
-    let alive = pods.as_ref().map(|pods| {
-        let alive = pods.pods().iter().filter(|pod| pod.alive).count();
-        (alive as u64, (pods.pods().len() - alive) as u64)
-    });
-    metrics::set(metrics::PODS, "alive", alive.map(|(alive, _)| alive));
-    metrics::set(metrics::PODS, "dead", alive.map(|(_, dead)| dead));
+    let count = |is: fn(&PodView) -> bool| {
+        let pods = pods.as_ref()?.pods();
+        Some(pods.iter().filter(|pod| is(pod)).count() as u64)
+    };
+    let stopped = |pod: &PodView| !pod.alive && pod.status == PodStatus::Stopped;
+    let dead = |pod: &PodView| !pod.alive && pod.status != PodStatus::Stopped;
+    metrics::set(metrics::PODS, "alive", count(|pod| pod.alive));
+    metrics::set(metrics::PODS, "dead", count(dead));
+    metrics::set(metrics::PODS, "stopped", count(stopped));
     let age = served.sweeper.state.sweep_age();
     ::metrics::gauge!(metrics::SWEEP_AGE).set(age.as_secs_f64());
     (

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use test_mongo::{Mongod, TestMongo, eventually};
 
-use crate::asking::{get, post};
+use crate::asking::{get, metric, post};
 use crate::fleet::{Answer, Fleet, Plug, Pod, PodOptions, SOON, token};
 
 /// A pod in which a handler hangs.
@@ -44,6 +44,12 @@ async fn first_signal_finishes_what_runs_and_takes_nothing_new() {
     assert_eq!(status(&fleet, &pod).await, "STOPPED");
     assert_eq!(fleet.booked().await, 0, "its handler ended well");
     assert!(pod.log().contains("drained"), "{}", pod.log());
+    // It is not missed.
+    let other = fleet.pod("b").await;
+    for (state, count) in [("stopped", 1.0), ("dead", 0.0), ("alive", 1.0)] {
+        let series = format!("vance_lease_pods{{state=\"{state}\"}}");
+        assert_eq!(metric(&other, &series).await, Some(count), "{state}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
