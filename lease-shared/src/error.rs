@@ -98,9 +98,9 @@ pub enum InvalidRequest {
     /// A resource that dies with its pod needs a pod.
     #[error("the request is pod-bound but names no pod")]
     PodMissing,
-    /// Its payload could not be read back by everybody.
-    #[error("documents stand in one another more than 32 deep in the payload")]
-    PayloadTooDeep,
+    /// Its payload is larger, or deeper, than everybody can read back and clean up.
+    #[error("the payload {0}")]
+    Payload(String),
 }
 
 /// The diagnosis of a full level.

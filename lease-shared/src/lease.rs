@@ -136,7 +136,7 @@ impl Lease {
     /// Replaces what the clean-up after a revocation will get. Counts as a use. No secrets: operators see it.
     ///
     /// # Errors
-    /// As [`Lease::check`]. A document larger than the server takes, or nested more than 32 deep, is refused as unavailable.
+    /// As [`Lease::check`]. A document of more than 256 KiB, or nested more than 32 deep, is refused as unavailable.
     pub async fn update_payload(&self, payload: Document) -> Result<(), CheckError> {
         let Some(held) = self.as_held() else {
             return Ok(());

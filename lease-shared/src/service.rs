@@ -30,7 +30,7 @@ use crate::reaper::{Reaper, SweepReport};
 use crate::reconciler::Reconciler;
 use crate::request::{LeaseRef, LeaseRequest};
 use crate::revocation::{KnownTypes, RevocationListener, SlotReturn};
-use crate::store::documents::{DEEPEST, is_deeper};
+use crate::store::documents::check_payload;
 use crate::store::{LeaseStore, StoreError, deadline};
 use crate::view::LeaseViews;
 use acquisition::Acquisition;
@@ -225,9 +225,7 @@ impl LeaseService {
         if request.pod_bound && request.pod.is_none() {
             return Err(InvalidRequest::PodMissing.into());
         }
-        if is_deeper(&request.payload, DEEPEST) {
-            return Err(InvalidRequest::PayloadTooDeep.into());
-        }
+        check_payload(&request.payload).map_err(InvalidRequest::Payload)?;
         if request.holder_ref.len() > 256 || request.holder_ref.chars().any(char::is_control) {
             let rule = "must be at most 256 bytes without control characters";
             let name = InvalidName::new("holder ref", &request.holder_ref, rule);

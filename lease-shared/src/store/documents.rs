@@ -17,6 +17,24 @@ pub(crate) const HOLDERS: &str = "resource_lease_holders";
 /// that calls itself for each of them has no stack for: one such document would end every process that reads it.
 pub(crate) const DEEPEST: usize = 32;
 
+/// How many bytes a payload may have. Whoever ends a lease writes to its document, and one that has no room left for that
+/// could be neither revoked nor cleaned up.
+const PAYLOAD: usize = 256 * 1024;
+
+/// Can everybody read this payload back, and end the lease that has it? Otherwise, what is wrong with it.
+pub(crate) fn check_payload(payload: &Document) -> Result<(), String> {
+    if is_deeper(payload, DEEPEST) {
+        return Err(format!("is nested more than {DEEPEST} deep"));
+    }
+    match mongodb::bson::serialize_to_vec(payload) {
+        Ok(bytes) if bytes.len() > PAYLOAD => {
+            Err(format!("has {} bytes and may have {PAYLOAD}", bytes.len()))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("cannot be stored: {error}")),
+    }
+}
+
 /// Do documents and lists stand in one another in it more than so many deep?
 pub(crate) fn is_deeper(document: &Document, limit: usize) -> bool {
     document.values().any(|value| value_is_deeper(value, limit))
@@ -270,7 +288,8 @@ pub(crate) fn expired_by_ttl(state: HolderState, ttls: &[Bson]) -> Option<Docume
             }
             Some(doc! {
                 "state": state,
-                "ttlSeconds": ttl,
+                // A list of numbers matches each of them, and is none.
+                "ttlSeconds": { "$eq": ttl, "$not": { "$type": "array" } },
                 "lastSeenAt": { "$type": "date" },
                 "$expr": { "$lt": ["$lastSeenAt", { "$subtract": ["$$NOW", limit] }] },
             })

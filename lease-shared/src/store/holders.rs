@@ -10,8 +10,8 @@ use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
 use super::documents::{
-    self, COUNTERS, Claim, DEEPEST, HOLDERS, HolderDoc, HolderState, SlotReturn, expired,
-    expired_by_ttl, is_deeper, is_token, texts, ttl_millis,
+    self, COUNTERS, Claim, HOLDERS, HolderDoc, HolderState, SlotReturn, check_payload, expired,
+    expired_by_ttl, is_token, texts, ttl_millis,
 };
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
@@ -127,10 +127,8 @@ impl LeaseStore {
         number: i64,
         deadline: Instant,
     ) -> Result<bool, StoreError> {
-        if is_deeper(payload, DEEPEST) {
-            let problem = format!("it is nested more than {DEEPEST} deep");
-            return Err(StoreError::malformed("write payload", problem));
-        }
+        let refused = |problem| StoreError::malformed("write payload", format!("it {problem}"));
+        check_payload(payload).map_err(refused)?;
         let newest = doc! { "$ifNull": ["$payloadNumber", 0_i64] };
         let is_newer = doc! { "$gt": [{ "$literal": number }, newest] };
         let statement = doc! {
@@ -339,10 +337,10 @@ impl LeaseStore {
             .step("list times to live", deadline, async {
                 Ok(self
                     .holders(&Read::Latest)
-                    // Numbers alone: what else stands there could be as large as a document may be.
+                    // Numbers alone, `NaN` among them: what else stands there could be as large as a document may be.
                     .distinct(
                         "ttlSeconds",
-                        doc! { "state": state, "ttlSeconds": { "$gte": f64::NEG_INFINITY } },
+                        doc! { "state": state, "ttlSeconds": { "$type": "number" } },
                     )
                     .max_time(MAX_TIME)
                     .await?)

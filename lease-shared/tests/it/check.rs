@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lease_shared::{CheckError, Release, RevocationReason};
+use lease_shared::{CheckError, LeaseRef, LeaseRequest, Release, RevocationReason, Tenancy};
 use mongodb::bson::{Document, doc};
 
-use crate::support::{World, request, token};
+use crate::support::{World, lease_type, request, token};
 
 async fn one_lease() -> (World, lease_shared::Lease) {
     let world = World::new().await;
@@ -96,6 +96,26 @@ async fn a_payload_is_stored_as_it_is() {
         0,
         "a payload brings no document back"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_leaves_no_room_for_its_end_is_refused() {
+    let (world, lease) = one_lease().await;
+    let payload = |bytes: usize| doc! { "body": "x".repeat(bytes) };
+    lease.update_payload(payload(255 * 1024)).await.unwrap();
+    let refused = lease.update_payload(payload(256 * 1024)).await;
+    let refused = lease_shared::in_full(&refused.unwrap_err());
+    assert!(refused.contains("may have 262144"), "{refused}");
+    lease.check().await.unwrap();
+    let request = LeaseRequest::builder()
+        .lease_type(lease_type("soft"))
+        .lease(LeaseRef::named("pdf").unwrap())
+        .tenancy(Tenancy::new("acme", "thesis", "bob").unwrap())
+        .payload(payload(256 * 1024))
+        .build();
+    let refused = world.leases.acquire(request).await.unwrap_err();
+    assert_eq!(refused.code(), "LEASE_INVALID");
+    assert!(refused.to_string().contains("may have 262144"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

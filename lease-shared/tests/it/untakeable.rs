@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lease_shared::{LeaseToken, Phase};
-use mongodb::bson::doc;
+use mongodb::bson::{Bson, doc};
 use test_mongo::FailCommand;
 
 use crate::stage::Stage;
@@ -115,4 +115,43 @@ async fn sweep_that_could_not_list_says_so() {
     assert!(!swept.complete && !swept.failed.is_empty(), "{swept:?}");
     denied.off().await.unwrap();
     assert!(victim.sweep().await.complete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_to_live_that_is_not_a_number_has_passed_and_a_list_of_them_is_none() {
+    let world = world().await;
+    let odd = idle(&world, "ada", HOUR).await;
+    let list = idle(&world, "bob", HOUR).await;
+    let change = |ttl: Bson| doc! { "$set": { "ttlSeconds": ttl } };
+    world.set(&odd, change(f64::NAN.into())).await;
+    world.set(&list, change(vec![600].into())).await;
+    world.leases.sweep().await;
+    assert_eq!(world.state(&odd).await.unwrap(), "REVOKING");
+    assert_eq!(world.state(&list).await.unwrap(), "HELD");
+    let shown = world.leases.reconciler().reconcile(true).await.unwrap();
+    let shown = shown
+        .drift
+        .iter()
+        .any(|drift| drift.problem.contains(list.as_str()));
+    assert!(shown, "it is broken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counter_that_is_none_stops_no_reconcile_although_a_lease_books_it() {
+    let world = world().await;
+    let lease = idle(&world, "ada", Duration::ZERO).await;
+    let orphan = idle(&world, "bob", Duration::ZERO).await;
+    let its = doc! { "_id": orphan.as_str() };
+    world.holders().delete_one(its).await.unwrap();
+    let broken = doc! { "_id": "aaa|global|", "tokens": [5] };
+    world.counters().insert_one(broken).await.unwrap();
+    let too = doc! { "$push": { "levels": "aaa|global|" } };
+    let its = doc! { "_id": lease.as_str() };
+    world.holders().update_one(its, too).await.unwrap();
+    let report = world.leases.reconciler().reconcile(false).await.unwrap();
+    assert_eq!(report.orphans.len(), 1, "{report:?}");
+    let [drift] = report.drift.as_slice() else {
+        panic!("{report:?}");
+    };
+    assert_eq!(drift.counter, "aaa|global|");
 }
