@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use lease_shared::PodId;
@@ -7,14 +7,15 @@ use mongodb::bson::DateTime;
 use serde::Serialize;
 
 use super::error::PodError;
-use super::row::{PodRow, PodStatus, promised};
+use super::row::{PodRow, PodStatus, Unreadable, promised};
 use super::rows::{PodRows, ROUND_TRIP};
 
 /// Which pods were alive at one moment. The sweep, the dispatcher and the views all judge by this.
 ///
 /// A pod is alive if it has not stopped, has not been silent for longer than its own row promises (in the server's
 /// time), and says where it can be reached. The pod that asks is always alive. One without a row, or whose row cannot be
-/// read, is not.
+/// read, is not; but if such a row says that the pod was heard a moment ago, it is not dead either, for its next heartbeat
+/// mends the row.
 ///
 /// Not to be alive is not to be dead: after an outage of the store every pod looks silent until its next heartbeat, and
 /// whoever comes first would take all the others' leases. So a pod *believes* another dead only when it has itself been
@@ -26,6 +27,8 @@ pub struct PodLiveness {
     pods: Vec<PodView>,
     by_id: HashMap<PodId, usize>,
     unreadable: Vec<String>,
+    /// Those whose rows cannot be read and who were heard.
+    heard: HashSet<PodId>,
 }
 
 /// What the pod that asks has seen of the store itself.
@@ -84,17 +87,21 @@ impl PodLiveness {
         Ok(Self::of(PodRows::new(database).all().await?, own))
     }
 
-    pub(super) fn of(read: Vec<Result<PodRow, String>>, own: Option<&PodId>) -> Self {
-        let mut unreadable = Vec::new();
+    pub(super) fn of(read: Vec<Result<PodRow, Unreadable>>, own: Option<&PodId>) -> Self {
+        let (mut unreadable, mut heard) = (Vec::new(), HashSet::new());
         let mut rows = Vec::new();
         for row in read {
             match row {
                 Ok(row) => rows.push(row),
-                Err(problem) => unreadable.push(problem),
+                Err(row) => {
+                    unreadable.push(row.problem);
+                    heard.extend(row.heard);
+                }
             }
         }
         Self {
             unreadable,
+            heard,
             ..Self::of_rows(rows, own)
         }
     }
@@ -125,6 +132,7 @@ impl PodLiveness {
             by_id: by_id.map(|(at, view)| (view.pod.clone(), at)).collect(),
             pods,
             unreadable: Vec::new(),
+            heard: HashSet::new(),
         }
     }
 
@@ -136,7 +144,7 @@ impl PodLiveness {
     /// Is this pod dead for certain? It said that it has stopped, or it is not alive and would have been heard if it
     /// were. Whoever asks without being a pod has seen nothing of the store before, and takes what is not alive for dead.
     pub fn is_dead(&self, pod: &PodId) -> bool {
-        if self.is_alive(pod) {
+        if self.is_alive(pod) || self.heard.contains(pod) {
             return false;
         }
         let Some(witness) = self.witness else {

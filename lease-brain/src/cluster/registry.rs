@@ -12,7 +12,7 @@ use super::beat::{LastBeat, Late, Patience};
 use super::claim::{Claim, Verdict};
 use super::error::{Claimant, PodError, PodStoreError};
 use super::liveness::{PodLiveness, Witness};
-use super::row::{PodRow, PodStatus};
+use super::row::{PodRow, PodStatus, Unreadable};
 use super::rows::{OwnRow, PodRows, Written};
 use super::settings::PodSettings;
 
@@ -160,7 +160,7 @@ impl PodRegistry {
         Ok(self.judge(self.rows.of(&[pod, &self.pod]).await?))
     }
 
-    fn judge(&self, rows: Vec<Result<PodRow, String>>) -> PodLiveness {
+    fn judge(&self, rows: Vec<Result<PodRow, Unreadable>>) -> PodLiveness {
         // If this pod looks silent itself, the store was away, or its clock was put forward.
         let own = |row: &&PodRow| row.pod == self.pod;
         let looks_silent = rows
@@ -198,7 +198,15 @@ impl PodRegistry {
             status,
             booted_at: Some(last.booted_at),
         };
-        let (written, sent) = match put(&self.rows, &own).await? {
+        let mut answer = put(&self.rows, &own).await?;
+        // Further than this pod has come: somebody wrote that by hand.
+        if let Put::Written(written, _) = &answer
+            && written.status > self.status()
+        {
+            self.rows.contradict(&self.pod, written.status).await?;
+            answer = put(&self.rows, &own).await?;
+        }
+        let (written, sent) = match answer {
             Put::Written(written, sent) => (written, sent),
             Put::NameOf(other) => return Err(PodError::NodeNameTaken(claimant(*other))),
         };

@@ -79,12 +79,43 @@ pub struct PodRow {
     pub now: DateTime,
 }
 
-impl PodRow {
-    /// Reads a stored row; says in one line what is wrong with one that cannot be read.
-    pub(super) fn parse(row: Document) -> Result<Self, String> {
+/// How long ago a pod was heard whose row does not say how long it may be silent, and which still may be alive.
+const A_MOMENT: Duration = Duration::from_secs(30);
+
+/// A row that cannot be read whole.
+#[derive(Debug, Clone)]
+pub(super) struct Unreadable {
+    /// Which one, and what is wrong with it, in one line.
+    pub(super) problem: String,
+    /// The pod, if it was heard a moment ago all the same: its next heartbeat mends the row.
+    pub(super) heard: Option<PodId>,
+}
+
+impl Unreadable {
+    fn of(row: &Document, error: &str) -> Self {
         let id = row.get("_id").map(ToString::to_string);
-        deserialize_from_document(row)
-            .map_err(|error| format!("pod {}: {error}", id.unwrap_or_default()))
+        let problem = format!("pod {}: {error}", id.unwrap_or_default());
+        let pod = row.get_str("_id").ok().and_then(|id| PodId::new(id).ok());
+        let date = |field| row.get_datetime(field).ok().copied();
+        let silent_for = date("lastHeartbeatAt")
+            .zip(date("now"))
+            .map(|(heard, now)| since(heard, now).max(since(now, heard)));
+        let stopped = row
+            .get_str("status")
+            .is_ok_and(|status| status == PodStatus::Stopped.as_str());
+        let heard = !stopped && silent_for.is_some_and(|silence| silence <= A_MOMENT);
+        Self {
+            problem,
+            heard: pod.filter(|_| heard),
+        }
+    }
+}
+
+impl PodRow {
+    /// Reads a stored row.
+    pub(super) fn parse(row: Document) -> Result<Self, Unreadable> {
+        deserialize_from_document(row.clone())
+            .map_err(|error| Unreadable::of(&row, &error.to_string()))
     }
 
     /// How long ago it last said that it is there.

@@ -14,7 +14,7 @@ use mongodb::{Collection, Database, IndexModel};
 use serde::Deserialize;
 
 use super::error::{PodError, PodStoreError};
-use super::row::{self, PodRow, PodStatus, millis};
+use super::row::{self, PodRow, PodStatus, Unreadable, millis};
 use super::settings::PodSettings;
 
 const PODS: &str = "brain_pods";
@@ -136,9 +136,9 @@ impl PodRows {
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
-        row.map(Some).map_err(|problem| PodError::Unreadable {
+        row.map(Some).map_err(|row| PodError::Unreadable {
             node_name: settings.node_name.clone(),
-            problem,
+            problem: row.problem,
         })
     }
 
@@ -155,6 +155,16 @@ impl PodRows {
         Ok(updated.await?.matched_count == 1)
     }
 
+    /// The row says of this pod what only it may say and has not. From then on the row counts as not there.
+    pub(super) async fn contradict(&self, own: &PodId, status: PodStatus) -> Result<(), PodError> {
+        let filter = doc! { "_id": own.as_str(), "status": status };
+        let by_another = doc! { "$set": { "stoppedBy": "another" } };
+        let updated = round_trip("contradict what this pod's row says", async {
+            self.pods.update_one(filter, by_another).await
+        });
+        updated.await.map(drop)
+    }
+
     pub(super) async fn remove_old(&self) -> Result<u64, PodError> {
         let removed = round_trip("remove the rows of old pods", async {
             self.pods.delete_many(row::old()).await
@@ -162,14 +172,14 @@ impl PodRows {
         Ok(removed.await?.deleted_count)
     }
 
-    pub(super) async fn all(&self) -> Result<Vec<Result<PodRow, String>>, PodError> {
+    pub(super) async fn all(&self) -> Result<Vec<Result<PodRow, Unreadable>>, PodError> {
         self.read("read the pods", doc! {}).await
     }
 
     pub(super) async fn of(
         &self,
         pods: &[&PodId],
-    ) -> Result<Vec<Result<PodRow, String>>, PodError> {
+    ) -> Result<Vec<Result<PodRow, Unreadable>>, PodError> {
         let ids: Vec<&str> = pods.iter().map(|pod| pod.as_str()).collect();
         self.read("read some pods", doc! { "_id": { "$in": ids } })
             .await
@@ -179,7 +189,7 @@ impl PodRows {
         &self,
         step: &'static str,
         filter: Document,
-    ) -> Result<Vec<Result<PodRow, String>>, PodError> {
+    ) -> Result<Vec<Result<PodRow, Unreadable>>, PodError> {
         let pipeline = [
             doc! { "$match": filter },
             doc! { "$set": { "now": "$$NOW" } },
@@ -211,6 +221,7 @@ impl OwnRow<'_> {
         let silent = doc! { "$dateDiff": {
             "startDate": "$lastHeartbeatAt", "endDate": "$$NOW", "unit": "millisecond",
         } };
+        let is_date = |field: &str| doc! { "$eq": [{ "$type": field }, "date"] };
         let booted_at = match self.booted_at {
             Some(at) => doc! { "$literal": at }.into(),
             None => Bson::from("$$NOW"),
@@ -226,17 +237,20 @@ impl OwnRow<'_> {
             "nodeName": literal(&self.settings.node_name),
             "endpoint": literal(&self.settings.endpoint),
             "status": { "$arrayElemAt": [order(), further] },
-            "bootedAt": { "$ifNull": ["$bootedAt", booted_at] },
+            "bootedAt": { "$cond": [is_date("$bootedAt"), "$bootedAt", booted_at] },
             "lastHeartbeatAt": { "$cond": [&stopped, "$lastHeartbeatAt", "$$NOW"] },
             "silentMillis": { "$switch": {
                 "branches": [
                     { "case": stopped, "then": { "$ifNull": ["$silentMillis", 0_i64] } },
-                    { "case": { "$eq": [{ "$type": "$lastHeartbeatAt" }, "date"] }, "then": silent },
+                    { "case": is_date("$lastHeartbeatAt"), "then": silent },
                 ],
                 "default": 0_i64,
             } },
             "staleMillis": { "$literal": millis(self.settings.stale) },
-            "writtenAt": { "$cond": [anew, "$$NOW", "$writtenAt"] },
+            // Who could not read it may have taken the pod for dead.
+            "writtenAt": { "$cond": [
+                { "$or": [anew, { "$not": [is_date("$writtenAt")] }] }, "$$NOW", "$writtenAt",
+            ] },
             "version": env!("CARGO_PKG_VERSION"),
             "labels": { "$literal": labels },
             "stoppedBy": "$$REMOVE",

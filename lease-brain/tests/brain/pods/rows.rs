@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lease_brain::cluster::{PodError, PodLiveness, PodRegistry, PodStatus};
-use lease_shared::apply_time_limits;
-use mongodb::bson::{DateTime, Document, doc};
+use lease_shared::{PodId, apply_time_limits};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::{Acknowledgment, ReadPreference, SelectionCriteria, WriteConcern};
-use test_mongo::{FailCommand, Mongod, TestMongo};
+use test_mongo::{FailCommand, Mongod, TestMongo, eventually};
 
-use super::stage::{Beating, Stage, entered, quick, settings};
+use super::stage::{Beating, SOON, Stage, entered, is_told, quick, settings, told};
 
 /// The server refuses to confirm.
 const NO_MAJORITY: i32 = 64;
@@ -214,4 +214,56 @@ async fn only_rows_of_an_hour_ago_are_removed() {
         assert!(stage.row(pod).await.is_some(), "{pod}");
     }
     assert_eq!(stage.rows().count_documents(doc! {}).await.unwrap(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_heartbeat_mends_whatever_is_broken_in_a_row_and_no_other_pod_takes_it_for_dead() {
+    let stage = Stage::new().await;
+    let pod = stage.join(settings("a")).await;
+    let other = stage.join(quick("b", 100, 300)).await;
+    let _beating = Beating::of(&other);
+    // So that what it does not hear it takes for dead.
+    let nobody = PodId::new("nobody").unwrap();
+    eventually("it is in touch", SOON, async || {
+        Ok(other.liveness().await.unwrap().is_dead(&nobody))
+    })
+    .await
+    .unwrap();
+    let whole = stage.row(pod.pod()).await.unwrap();
+    for field in whole.keys().filter(|field| *field != "_id") {
+        for broken in [Bson::Null, "x".into(), doc! { "$unset": field }.into()] {
+            let update = match &broken {
+                Bson::Document(unset) => vec![unset.clone()],
+                value => vec![doc! { "$set": { field: value.clone() } }],
+            };
+            let its = doc! { "_id": pod.pod().as_str() };
+            stage.rows().update_one(its, update).await.unwrap();
+            if !["lastHeartbeatAt", "endpoint"].contains(&field.as_str()) {
+                let dead = other.liveness().await.unwrap().is_dead(pod.pod());
+                assert!(!dead, "{field} {broken}");
+            }
+            pod.running().await.unwrap();
+            let row = stage.row(pod.pod()).await.unwrap();
+            assert_eq!(row.get_str("status").unwrap(), "RUNNING");
+            let alive = other.liveness().await.unwrap();
+            assert!(alive.is_alive(pod.pod()), "{field} {broken}: {row}");
+            assert_eq!(alive.unreadable(), [""; 0], "{field} {broken}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pod_that_somebody_else_called_stopped_says_that_it_is_there_and_asks_about_its_leases() {
+    let stage = Stage::new().await;
+    let pod = stage.join(settings("a")).await;
+    pod.running().await.unwrap();
+    for status in ["STOPPED", "STOPPING"] {
+        assert!(!is_told(&pod).await);
+        let its = doc! { "_id": pod.pod().as_str() };
+        let by_hand = doc! { "$set": { "status": status } };
+        stage.rows().update_one(its, by_hand).await.unwrap();
+        pod.running().await.unwrap();
+        assert_eq!(stage.status(pod.pod()).await, "RUNNING", "{status}");
+        told(&pod).await;
+    }
 }
