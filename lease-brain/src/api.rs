@@ -153,6 +153,9 @@ pub struct JobProgress {
     pub cleanup_pending: usize,
     /// Not held any more when their turn came.
     pub gone: usize,
+    /// Not tried, for the job ended before their turn: because of what failed.
+    #[serde(default)]
+    pub left: usize,
     /// What could not be done, one line each.
     pub failed: Vec<String>,
     /// What a sweep did.

@@ -1,11 +1,11 @@
 //! What takes longer than a call should: begun by one call, asked about by others.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt, StreamExt};
-use lease_shared::{Decision, Holding, LeaseService, Revoked, SlotAfter, in_full};
+use lease_shared::{Decision, Holding, LeaseService, Revoked, SlotAfter, StoreError, in_full};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -17,8 +17,10 @@ use crate::sweeper::Sweeper;
 const REMEMBERED: usize = 100;
 /// How many leases one job revokes at the same time.
 const TOGETHER: usize = 8;
-/// How many leases of a pod one job is about.
-const LEASES: i64 = 10_000;
+/// How many leases of a pod are listed at a time.
+const BATCH: usize = 1000;
+/// How many of them may fail in one job: what it says of each is told whole, whenever somebody asks how far it is.
+const FAILURES: usize = 10_000;
 
 /// The jobs of this pod.
 #[derive(Debug, Clone)]
@@ -32,6 +34,13 @@ pub(crate) struct Jobs {
 struct Progress(Arc<Mutex<JobProgress>>);
 
 impl Progress {
+    fn now(&self) -> JobProgress {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     fn change(&self, change: impl FnOnce(&mut JobProgress)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -51,27 +60,22 @@ impl Jobs {
     pub(crate) fn progress(&self, job: &str) -> Option<JobProgress> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, progress) = all.iter().find(|(id, _)| id == job)?;
-        let progress = progress.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(progress.clone())
+        Some(progress.now())
     }
 
     /// Revokes what the decision's pod holds now.
     pub(crate) fn revoke_pod(&self, leases: LeaseService, decision: Decision) -> String {
         self.begin(async move |progress| {
-            let Some(pod) = &decision.pod else { return };
-            let listed = match leases.held_by(pod, LEASES).await {
-                Ok(listed) => listed,
+            let all = revoke_all(&leases, &decision, &progress).await;
+            progress.change(|progress| match all {
+                // What was counted and did not come up is not held any more.
+                Ok(All::Tried) => progress.gone += rest(progress),
+                Ok(All::Stuck) => progress.left = rest(progress),
                 Err(error) => {
-                    progress.change(|progress| progress.failed.push(in_full(&error)));
-                    return;
+                    progress.left = rest(progress);
+                    progress.failed.push(in_full(&error));
                 }
-            };
-            progress.change(|progress| progress.total = listed.len());
-            futures_util::stream::iter(&listed)
-                .for_each_concurrent(TOGETHER, |holding| {
-                    revoke(&leases, holding, &decision, &progress)
-                })
-                .await;
+            });
         })
     }
 
@@ -106,12 +110,76 @@ impl Jobs {
                 None => Some("the pod is shutting down; what is left was not done"),
             };
             progress.change(|progress| {
-                progress.failed.extend(problem.map(str::to_owned));
+                if let Some(problem) = problem {
+                    progress.left = rest(progress);
+                    progress.failed.push(problem.to_owned());
+                }
                 progress.done = true;
             });
         });
         id
     }
+}
+
+/// How far a job came with the leases of a pod.
+enum All {
+    /// Each of them had its turn.
+    Tried,
+    /// Nothing could be done about those it had at hand, so it did not go on to the others.
+    Stuck,
+}
+
+/// Goes through what the pod holds now, a batch at a time, until nothing is left of it or a batch makes no progress.
+async fn revoke_all(
+    leases: &LeaseService,
+    decision: &Decision,
+    progress: &Progress,
+) -> Result<All, StoreError> {
+    let Some(pod) = &decision.pod else {
+        return Ok(All::Tried);
+    };
+    let Some(held) = leases.count_held_by(pod).await? else {
+        return Ok(All::Tried);
+    };
+    progress.change(|progress| progress.total = held.count());
+    let mut tried = HashSet::new();
+    loop {
+        // Those that could not be revoked are listed again, and must not be in the place of others.
+        let limit = i64::try_from(BATCH + tried.len()).unwrap_or(i64::MAX);
+        let mut listed = leases.still_held(&held, limit).await?;
+        listed.retain(|holding| !tried.contains(holding.token()));
+        if listed.is_empty() {
+            return Ok(All::Tried);
+        }
+        let before = progress.now();
+        futures_util::stream::iter(&listed)
+            .for_each_concurrent(TOGETHER, |holding| {
+                revoke(leases, holding, decision, progress)
+            })
+            .await;
+        let after = progress.now();
+        // One that was still being acquired when it was counted is one more.
+        progress.change(|progress| progress.total = progress.total.max(through(progress)));
+        if after.revoked + after.gone == before.revoked + before.gone
+            || after.failed.len() >= FAILURES
+        {
+            return Ok(All::Stuck);
+        }
+        // What is revoked is not listed again.
+        if after.revoked < before.revoked + listed.len() {
+            tried.extend(listed.into_iter().map(|holding| holding.token().clone()));
+        }
+    }
+}
+
+/// How many leases have had their turn.
+fn through(progress: &JobProgress) -> usize {
+    progress.revoked + progress.gone + progress.failed.len()
+}
+
+/// How many of those that were counted have not.
+fn rest(progress: &JobProgress) -> usize {
+    progress.total.saturating_sub(through(progress))
 }
 
 async fn revoke(
@@ -155,7 +223,10 @@ mod tests {
         let jobs = Jobs::new(stop.clone());
         let well = jobs.begin(async move |_| {});
         let panics = jobs.begin(async move |_| panic!("over one document"));
-        let hangs = jobs.begin(async move |_| std::future::pending().await);
+        let hangs = jobs.begin(async move |progress| {
+            progress.change(|progress| (progress.total, progress.revoked) = (5, 2));
+            std::future::pending().await
+        });
         assert_eq!(ended(&jobs, &well).await.failed, [""; 0]);
         let panicked = ended(&jobs, &panics).await;
         assert!(panicked.failed[0].contains("panicked"), "{panicked:?}");
@@ -163,6 +234,7 @@ mod tests {
         stop.cancel();
         let cut_off = ended(&jobs, &hangs).await;
         assert!(cut_off.failed[0].contains("shutting down"), "{cut_off:?}");
+        assert_eq!(cut_off.left, 3);
         assert_eq!(jobs.progress("no such job"), None);
     }
 }

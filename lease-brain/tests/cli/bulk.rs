@@ -101,7 +101,7 @@ async fn everything_of_a_pod_is_shown_then_revoked_and_counted() {
     let nothing = format!("lease: pod {NO_POD} holds nothing\n");
     again.assert(0, &nothing);
     let facts = json!({
-        "pod": NO_POD, "total": 0, "revoked": 0, "cleanupPending": 0, "gone": 0, "failed": [],
+        "pod": NO_POD, "total": 0, "revoked": 0, "cleanupPending": 0, "gone": 0, "left": 0, "failed": [],
     });
     assert_eq!(again.json(), facts);
     let unknown = world.operator(&["revoke-pod", "nobody", "--yes"]);

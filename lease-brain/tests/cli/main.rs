@@ -12,6 +12,7 @@ mod definition;
 mod document;
 mod errors;
 mod lost;
+mod many;
 mod mcp;
 mod on_revoke;
 mod output;

@@ -5,6 +5,7 @@ use crate::cleanup::Cleanups;
 use crate::name::{LeaseToken, PodId};
 use crate::revocation::Revoked;
 pub use crate::store::holders::Decision;
+use crate::store::holdings::Held;
 pub use crate::store::holdings::Holding;
 use crate::store::{StoreError, deadline};
 use crate::view::HolderView;
@@ -30,6 +31,22 @@ impl LeaseService {
     /// The store cannot be asked.
     pub async fn held_by(&self, pod: &PodId, limit: i64) -> Result<Vec<Holding>, StoreError> {
         self.inner.store.holdings_of(pod, limit, deadline()).await
+    }
+
+    /// How many leases a pod holds now; nothing if it holds none.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn count_held_by(&self, pod: &PodId) -> Result<Option<Held>, StoreError> {
+        self.inner.store.count_holdings(pod, deadline()).await
+    }
+
+    /// Up to `limit` of these that the pod still holds, and none that it has begun to acquire since.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn still_held(&self, held: &Held, limit: i64) -> Result<Vec<Holding>, StoreError> {
+        self.inner.store.still_holds(held, limit, deadline()).await
     }
 
     /// The pods that hold anything.

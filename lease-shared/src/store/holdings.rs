@@ -1,9 +1,10 @@
 //! What pods hold, and what becomes of it when they die.
 
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{DateTime, Document, doc};
 use tokio::time::Instant;
 
 use super::cleanups::unclaimed;
+use super::counters::number;
 use super::documents::{HOLDERS, HolderDoc, HolderState, is_token};
 use super::outcome::StoreError;
 use super::{Acknowledge, LeaseStore, MAX_TIME, Read};
@@ -22,6 +23,21 @@ impl Holding {
     /// The lease.
     pub fn token(&self) -> &LeaseToken {
         &self.token
+    }
+}
+
+/// What a pod held at one moment: whoever goes through it comes to an end, though the pod may acquire for as long.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pod: PodId,
+    at: DateTime,
+    count: usize,
+}
+
+impl Held {
+    /// How many leases that were.
+    pub fn count(&self) -> usize {
+        self.count
     }
 }
 
@@ -44,7 +60,61 @@ impl LeaseStore {
         limit: i64,
         deadline: Instant,
     ) -> Result<Vec<Holding>, StoreError> {
-        let filter = doc! { "state": HolderState::Held, "pod": pod.as_str(), "_id": is_token() };
+        self.list_holdings(pod, of_pod(pod), limit, deadline).await
+    }
+
+    /// How many leases a pod holds now; nothing if it holds none.
+    pub(crate) async fn count_holdings(
+        &self,
+        pod: &PodId,
+        deadline: Instant,
+    ) -> Result<Option<Held>, StoreError> {
+        // A primary whose clock was ahead may have written some of these in what is the future now.
+        let is_date = doc! { "$eq": [{ "$type": "$createdAt" }, "date"] };
+        let created = doc! { "$cond": [is_date, "$createdAt", "$$NOW"] };
+        let at = doc! { "$max": { "$max": ["$$NOW", created] } };
+        let pipeline = vec![
+            doc! { "$match": of_pod(pod) },
+            doc! { "$group": { "_id": null, "count": { "$sum": 1 }, "at": at } },
+        ];
+        let step = "count leases of a pod";
+        let counted = self
+            .step(step, deadline, async {
+                let holders = self.holders(&Read::Latest);
+                Read::Latest.aggregate(holders.aggregate(pipeline)).await
+            })
+            .await?;
+        let Some(counted) = counted.first() else {
+            return Ok(None);
+        };
+        let at = counted.get_datetime("at");
+        Ok(Some(Held {
+            pod: pod.clone(),
+            at: *at.map_err(|error| StoreError::malformed(step, error))?,
+            count: usize::try_from(number(counted.get("count"))).unwrap_or(0),
+        }))
+    }
+
+    /// Up to `limit` leases that a pod held at that moment, or was acquiring, and holds now. One that does not say when it
+    /// was acquired is among them.
+    pub(crate) async fn still_holds(
+        &self,
+        held: &Held,
+        limit: i64,
+        deadline: Instant,
+    ) -> Result<Vec<Holding>, StoreError> {
+        let mut filter = of_pod(&held.pod);
+        filter.insert("createdAt", doc! { "$not": { "$gt": held.at } });
+        self.list_holdings(&held.pod, filter, limit, deadline).await
+    }
+
+    async fn list_holdings(
+        &self,
+        pod: &PodId,
+        filter: Document,
+        limit: i64,
+        deadline: Instant,
+    ) -> Result<Vec<Holding>, StoreError> {
         let found = self
             .step("list leases of a pod", deadline, async {
                 let holders = self.holders(&Read::Latest);
@@ -60,7 +130,7 @@ impl LeaseStore {
                 Some(Holding {
                     token: LeaseToken::new(holder.get_str("_id").ok()?).ok()?,
                     pod: pod.clone(),
-                    beats: super::counters::number(holder.get("beats")),
+                    beats: number(holder.get("beats")),
                 })
             })
             .collect())
@@ -131,4 +201,9 @@ impl LeaseStore {
             .filter_map(|pod| PodId::new(pod.as_str()?).ok())
             .collect())
     }
+}
+
+/// Of a pod's, those that are held.
+fn of_pod(pod: &PodId) -> Document {
+    doc! { "state": HolderState::Held, "pod": pod.as_str(), "_id": is_token() }
 }

@@ -23,8 +23,8 @@ use crate::ticker::{Ticker, ticking};
 
 /// Revoke everything that a pod holds.
 ///
-/// Shows first what that is and what will happen to it. Exit codes: 0 done, 77 some could not be revoked, 79 forced. To
-/// repeat it is safe.
+/// Shows first what that is and what will happen to it. What the pod acquires meanwhile is not part of it. Exit codes: 0
+/// done, 77 some could not be revoked, 79 forced. To repeat it is safe.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  lease revoke-pod 6f1c9a6e-2b7d-4f1c-8a5e-3d2b1c0f9e8d --dry-run\n  \
@@ -198,12 +198,19 @@ async fn by_brain(
             "revoked": done.revoked,
             "cleanupPending": done.cleanup_pending,
             "gone": done.gone,
+            "left": done.left,
             "failed": done.failed,
         }))?,
         false => output::line(&counts(&done))?,
     }
     failures(&done.failed);
-    Ok(match done.failed.is_empty() {
+    if done.left > 0 {
+        eprintln!(
+            "lease: {} were not tried: repeat it when what failed is mended",
+            done.left
+        );
+    }
+    Ok(match done.failed.is_empty() && done.left == 0 {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(PARTIAL),
     })
@@ -215,8 +222,12 @@ fn counts(done: &JobProgress) -> String {
         1 => " (1 clean-up pending)".to_owned(),
         count => format!(" ({count} clean-ups pending)"),
     };
+    let left = match done.left {
+        0 => String::new(),
+        left => format!(", {left} not tried"),
+    };
     format!(
-        "{} revoked{pending}, {} not held any more, {} failed",
+        "{} revoked{pending}, {} not held any more, {} failed{left}",
         done.revoked,
         done.gone,
         done.failed.len()
