@@ -235,6 +235,10 @@ pub struct CounterView {
     pub booked: i64,
     /// How many of these are of revoked leases: nobody uses them, and they come back when their clean-ups are done.
     pub awaiting_cleanup: i64,
+    /// How many of these clean-ups are marked as failed: they are tried hourly, and an operator should look.
+    pub failed: i64,
+    /// What its field of that name says of `count`. It decides nothing; other than `count`, it was not written by a booking.
+    pub count_field: i64,
     /// `count` minus `booked`. Other than 0: an acquire or a release is under way, or `lease reconcile` has work.
     pub drift: i64,
     /// Leases in its scope that do not book it: they were acquired before the level had a cap. They are not counted.
@@ -383,6 +387,7 @@ type Within<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 struct Claims<'a> {
     booked: HashMap<&'a str, i64>,
     awaiting_cleanup: HashMap<&'a str, i64>,
+    failed: HashMap<&'a str, i64>,
     within: HashMap<Within<'a>, i64>,
 }
 
@@ -391,16 +396,19 @@ impl<'a> Claims<'a> {
         let mut claims = Self {
             booked: HashMap::new(),
             awaiting_cleanup: HashMap::new(),
+            failed: HashMap::new(),
             within: HashMap::new(),
         };
         for holder in holders {
             if holder.state == HolderState::Pending || holder.standing() == Standing::Returned {
                 continue;
             }
+            let failed = holder.revocation.as_ref().is_some_and(|it| it.failed);
             for key in &holder.levels {
                 *claims.booked.entry(key).or_default() += 1;
                 if holder.state == HolderState::Revoking {
                     *claims.awaiting_cleanup.entry(key).or_default() += 1;
+                    *claims.failed.entry(key).or_default() += i64::from(failed);
                 }
             }
             let resource = holder.resource.as_str();
@@ -437,8 +445,10 @@ impl<'a> Claims<'a> {
                 Level::Global => within,
                 Level::User | Level::Project | Level::Tenant => (within - booked).max(0),
             },
+            failed: of(&self.failed),
             booked,
             awaiting_cleanup,
+            count_field: counter.count,
             drift: count - booked,
             count,
             key: counter.key,

@@ -193,6 +193,15 @@ async fn what_is_not_to_be_retried_now_is_left_alone() {
     );
     let json = world.lease(&["counters", "--json"]).json();
     assert_eq!(json[0]["awaitingCleanup"], 2);
+    assert_eq!(json[0]["failed"], 0);
+    world.fail_cleanup(&held, "plug answered 500").await;
+    let counters = world.lease(&["counters"]);
+    assert_eq!(counters.table()[1].last().unwrap(), "3 (1 failed)");
+    let json = world.lease(&["counters", "--json"]).json();
+    assert_eq!(
+        (&json[0]["awaitingCleanup"], &json[0]["failed"]),
+        (&json!(3), &json!(1))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -224,9 +224,43 @@ async fn counters_show_drift_and_what_is_not_booked() {
         masked(json.json()[0].clone(), &["updatedAt"]),
         json!({
             "key": "pdf|user|b/ada", "resource": "pdf", "level": "user", "tenant": "b", "project": null, "user": "ada",
-            "lease": "pdf", "cap": 1, "count": 2, "booked": 1, "awaitingCleanup": 0, "drift": 1, "unbooked": 0, "updatedAt": "…",
+            "lease": "pdf", "cap": 1, "count": 2, "booked": 1, "awaitingCleanup": 0, "failed": 0, "countField": 2, "drift": 1,
+            "unbooked": 0, "updatedAt": "…",
         })
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn count_that_was_written_by_hand_is_shown_beside_the_tokens_and_the_next_booking_corrects_it()
+ {
+    let world = world().await;
+    world.acquire(&["pdf"]);
+    let by_hand = doc! { "$set": { "count": 3_i64 } };
+    let global = doc! { "level": "global" };
+    world.counters().update_one(global, by_hand).await.unwrap();
+    let off = "count fields that differ from their tokens decide nothing: `lease reconcile` names them, and the next lease that is \
+               taken or given back there corrects them\n";
+    let output = world.lease(&["counters"]);
+    output.assert(0, off);
+    let drift = "count field says 3, tokens 1";
+    assert_eq!(
+        output.table()[1..],
+        [
+            &["pdf", "global", "everybody", "1", "4", "1", drift][..],
+            &["pdf", "user", "acme/ada", "1", "1", "1"],
+        ]
+    );
+    let json = world.lease(&["counters", "--json"]).json();
+    let facts = ["count", "countField", "drift"].map(|field| &json[0][field]);
+    assert_eq!(facts, [&json!(1), &json!(3), &json!(0)]);
+    let named = world.lease(&["reconcile"]);
+    assert!(
+        named.stdout.contains("count is 3 but 1 tokens are listed"),
+        "{named:?}"
+    );
+
+    world.acquire(&["pdf", "--user", "bob"]);
+    world.lease(&["counters"]).assert(0, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

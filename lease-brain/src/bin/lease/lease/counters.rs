@@ -13,8 +13,9 @@ use crate::output;
 ///
 /// IN USE is what the counter lists, HOLDERS how many leases say that they book it. A difference is drift: an acquire or
 /// a release under way, or what a crash left, which `lease reconcile` frees. CLEANUP is how many of HOLDERS are revoked, and
-/// give their slots back when they have been cleaned up: `lease cleanup list`. UNBOOKED are leases of that scope from before
-/// the level had a cap; they are not counted.
+/// give their slots back when they have been cleaned up, and how many of these clean-ups have failed: `lease cleanup list`.
+/// UNBOOKED are leases of that scope from before the level had a cap; they are not counted. A count field that differs from
+/// the tokens of its counter was written by hand; the tokens alone count.
 #[derive(Args)]
 #[command(after_help = "Example:\n  lease counters --resource tex2pdf")]
 pub(crate) struct Opts {
@@ -39,6 +40,7 @@ pub(crate) async fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let drift = listed.entries.iter().any(|counter| counter.drift != 0);
+    let off = listed.entries.iter().any(is_off);
     let header = [
         "RESOURCE", "LEVEL", "SCOPE", "IN USE", "CAP", "HOLDERS", "CLEANUP", "DRIFT", "UNBOOKED",
     ];
@@ -48,7 +50,18 @@ pub(crate) async fn run(
             "counters with drift: look again, and if it stays, `lease reconcile` frees what nobody holds"
         );
     }
+    if off {
+        eprintln!(
+            "count fields that differ from their tokens decide nothing: `lease reconcile` names them, and the next lease that is \
+             taken or given back there corrects them"
+        );
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Was its count field written by something else than a booking?
+fn is_off(counter: &CounterView) -> bool {
+    counter.count_field != counter.count
 }
 
 fn row(counter: CounterView) -> [String; 9] {
@@ -57,9 +70,18 @@ fn row(counter: CounterView) -> [String; 9] {
         (Some(tenant), None, None) => tenant.clone(),
         (None, ..) => "everybody".to_owned(),
     };
-    let drift = match counter.drift {
-        0 => String::new(),
-        drift => format!("{drift:+}"),
+    let off = is_off(&counter).then(|| {
+        format!(
+            "count field says {}, tokens {}",
+            counter.count_field, counter.count
+        )
+    });
+    let drift = (counter.drift != 0).then(|| format!("{:+}", counter.drift));
+    let drift: Vec<_> = drift.into_iter().chain(off).collect();
+    let cleanup = match (counter.awaiting_cleanup, counter.failed) {
+        (0, _) => String::new(),
+        (waiting, 0) => waiting.to_string(),
+        (waiting, failed) => format!("{waiting} ({failed} failed)"),
     };
     let unless_none = |count: i64| match count {
         0 => String::new(),
@@ -72,8 +94,8 @@ fn row(counter: CounterView) -> [String; 9] {
         counter.count.to_string(),
         counter.cap.to_string(),
         counter.booked.to_string(),
-        unless_none(counter.awaiting_cleanup),
-        drift,
+        cleanup,
+        drift.join(", "),
         unless_none(counter.unbooked),
     ]
 }
