@@ -149,3 +149,12 @@ async fn force_asks_first_and_does_nothing_without_a_yes() {
         assert_eq!(world.stored().await, stored, "{answer:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn table_is_not_cut_on_a_terminal_that_has_no_width() {
+    let world = World::with_pdf(60).await;
+    let token = world.acquire(&["pdf", "--holder-ref", "first job"]);
+    let screen = Screen::open(&world, "list");
+    screen.await_text(&token);
+    screen.await_text("first job");
+}

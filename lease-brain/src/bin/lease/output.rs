@@ -56,6 +56,10 @@ pub(crate) fn table_text<const N: usize>(
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header);
+    // What nobody has given a size says 0, and would have each letter on a line of its own.
+    if table.width() == Some(0) {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
     for row in rows {
         table.add_row(row.map(|cell| printable(&cell)));
     }
