@@ -186,6 +186,108 @@ async fn sweep_reports_what_it_took_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn look_at_a_sweep_shows_each_lease_that_it_would_take_and_takes_none() {
+    let world = World::new().await;
+    world
+        .define("pdf", "levels: { global: 99 }\nttlSeconds: 60")
+        .await;
+    let old = mongodb::bson::DateTime::MIN;
+    // In use, and being cleaned up by a handler that nobody hurries.
+    let fresh = world.acquire(&["pdf", "--user", "fresh"]);
+    let handled = world
+        .webhook("handled", "http://127.0.0.1:1/", NO_POD)
+        .await;
+    world.fail_cleanup(&handled, "plug answered 500").await;
+    world.change(&handled, doc! { "lastSeenAt": old }).await;
+    let nothing = "would revoke 0 idle and 0 of dead pods, remove 0 acquires that never finished, finish 0 revoked commands\n";
+    let look = "this was only a look: the sweep judges anew, and the brain that sweeps believes a pod dead only if it would have \
+                heard it; what else it frees is shown by `lease reconcile --dry-run`\n";
+    let none = world.lease(&["sweep", "--dry-run"]);
+    none.assert(0, look);
+    assert_eq!(none.stdout, nothing);
+
+    // Idle, and its pod is dead as well: it is one lease.
+    let idle = world.webhook("idle", "http://127.0.0.1:1/", NO_POD).await;
+    let command = world.acquire(&["pdf", "--user", "command"]);
+    let stale = world.acquire(&["pdf", "--user", "stale"]);
+    let ended = world.acquire(&["pdf", "--user", "ended"]);
+    for token in [&idle, &command, &stale, &ended] {
+        world.change(token, doc! { "lastSeenAt": old }).await;
+    }
+    world.change(&stale, doc! { "state": "PENDING" }).await;
+    world.change(&ended, doc! { "state": "REVOKING" }).await;
+    let dead = world.webhook("dead", "http://127.0.0.1:1/", NO_POD).await;
+    // What no pod can be called is nobody's.
+    let odd = world
+        .webhook("odd", "http://127.0.0.1:1/", &"x".repeat(129))
+        .await;
+    let before = world.stored().await;
+    let dry = world.lease(&["sweep", "--dry-run"]);
+    dry.assert(0, look);
+    let mut table = dry.table();
+    table[1..3].sort_by(|a, b| a[2].cmp(&b[2]));
+    let cells: Vec<_> = table
+        .iter()
+        .map(|row| [2, 6, 7].map(|cell| row.get(cell).map_or("", |it| it)))
+        .collect();
+    let at_once = "it is removed; the slot comes back at once";
+    let by_brain = "its pod is dead: its handler runs in a brain; the slot comes back after that";
+    assert_eq!(
+        cells[..6],
+        [
+            ["TENANT/PROJECT/USER", "WHY", "WHAT HAPPENS"],
+            [
+                "acme/thesis/command",
+                "idle",
+                "no handler; the slot comes back at once"
+            ],
+            ["acme/thesis/idle", "idle", by_brain],
+            ["acme/thesis/dead", "its pod looks dead", by_brain],
+            ["acme/thesis/stale", "its acquire never finished", at_once],
+            [
+                "acme/thesis/ended",
+                "revoked, and its time has run out",
+                at_once
+            ],
+        ]
+    );
+    let counts = "would revoke 2 idle and 1 of dead pods, remove 1 acquires that never finished, finish 1 revoked commands";
+    assert_eq!(table[6..], [[counts]]);
+    let json = world.lease(&["sweep", "--dry-run", "--json"]);
+    json.assert(0, "");
+    let facts = json.json();
+    assert_eq!(facts["idle"].as_array().unwrap().len(), 2);
+    for (kind, token) in [("pod", &dead), ("stale", &stale), ("finished", &ended)] {
+        let tokens: Vec<_> = facts[kind]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| &it["token"])
+            .collect();
+        assert_eq!(tokens, [token], "{kind}");
+    }
+    assert_eq!(world.stored().await, before, "nothing has changed");
+
+    // The sweep itself takes these, and no others.
+    let _brain = Brain::start_with(&world, "a", &["--reap-interval", "1h"]);
+    let (mut idle, mut pods) = (0, 0);
+    until(SOON, "the brain believes that pod dead", || {
+        let swept = world.operator(&["sweep", "--json"]).json();
+        idle += swept["idle"].as_u64().unwrap();
+        pods += swept["pod"].as_u64().unwrap();
+        (pods > 0).then_some(())
+    });
+    assert_eq!((idle, pods), (2, 1));
+    let listed = world.lease(&["list", "--state", "held", "--json"]).json();
+    let listed = listed.as_array().unwrap().iter();
+    let mut held: Vec<_> = listed.map(|it| it["token"].as_str().unwrap()).collect();
+    held.sort_unstable();
+    let mut left = [&*fresh, &odd];
+    left.sort_unstable();
+    assert_eq!(held, left);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sweep_that_could_not_do_all_says_what_and_has_its_own_code() {
     let world = World::new().await;
     let _brain = Brain::start_with(&world, "a", &["--reap-interval", "1h"]);

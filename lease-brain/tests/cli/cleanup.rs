@@ -87,6 +87,24 @@ async fn failed_cleanup_is_listed_retried_and_done() {
     );
     assert_eq!(leases.table()[1][2], "REVOKING (clean-up failed)");
 
+    let dry = world.lease(&["cleanup", "retry", "--all-failed", "--dry-run"]);
+    dry.assert(0, "");
+    let shown = [
+        "TOKEN",
+        "pdf",
+        "webhook",
+        "acme/thesis/ada",
+        "failed",
+        "10",
+        "plug answered 500",
+        "its pod is dead: its handler runs in a brain; the slot comes back after that",
+    ];
+    assert_eq!(dry.table()[1..], [&shown[..], &["1 would be tried again"]]);
+    let dry = world.lease(&["cleanup", "retry", &token, "--dry-run", "--json"]);
+    assert_eq!(dry.json()[0]["token"], token);
+    let leases = world.lease(&["list"]);
+    assert_eq!(leases.table()[1][2], "REVOKING (clean-up failed)");
+
     let retried = world.lease(&["cleanup", "retry", "--all-failed"]);
     retried.assert(0, NOBODY);
     assert_eq!(retried.stdout, format!("{token} is tried again now\n"));
@@ -102,8 +120,11 @@ async fn failed_cleanup_is_listed_retried_and_done() {
     let gone = world.lease(&["cleanup", "retry", &token]);
     let nothing = format!("no clean-up of {token}: it is done, or never was");
     assert_eq!(gone.error(76), nothing);
-    let none = world.lease(&["cleanup", "retry", "--all-failed"]);
-    none.assert(0, "no clean-up is marked as failed\n");
+    for more in [&[][..], &["--dry-run"], &["--yes"]] {
+        let none = world.lease(&[&["cleanup", "retry", "--all-failed"], more].concat());
+        none.assert(0, "no clean-up is marked as failed\n");
+        assert_eq!(none.stdout, "");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,6 +183,15 @@ async fn what_is_not_to_be_retried_now_is_left_alone() {
     assert!(refused.error(76).starts_with(&begins), "{refused:?}");
     let refused = world.lease(&["cleanup", "abandon", &held, "--yes"]);
     assert!(refused.error(76).starts_with(&begins), "{refused:?}");
+    let dry = ["cleanup", "retry", &running, &held, "--dry-run"];
+    let several = world.lease(&dry);
+    assert_eq!(
+        (several.code, &*several.stdout),
+        (Some(77), ""),
+        "{several:?}"
+    );
+    let first = several.stderr.lines().next().unwrap();
+    assert_eq!(first, format!("lease: {under_way}"));
     let several = world.lease(&["cleanup", "retry", &running, &held, "--json"]);
     assert_eq!(several.code, Some(77), "{several:?}");
     assert_eq!(several.json()["retried"], json!([]));

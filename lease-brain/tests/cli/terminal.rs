@@ -10,6 +10,7 @@ use std::{
 use rustix::process::Signal;
 
 use crate::{
+    brain::NO_POD,
     processes::{Mark, signal},
     support::{LEASE, SOON, World, until},
 };
@@ -157,4 +158,25 @@ async fn table_is_not_cut_on_a_terminal_that_has_no_width() {
     let screen = Screen::open(&world, "list");
     screen.await_text(&token);
     screen.await_text("first job");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retry_of_all_that_failed_shows_them_and_asks_first() {
+    let world = World::with_pdf(600).await;
+    let token = world.webhook("ada", "http://127.0.0.1:1/", NO_POD).await;
+    world.fail_cleanup(&token, "plug answered 500").await;
+    let failed = || world.lease(&["counters", "--json"]).json()[0]["failed"].clone();
+    for (keys, code, left) in [("\n", 1, 1), ("y\n", 0, 0)] {
+        let mut screen = Screen::open(&world, "cleanup retry --all-failed");
+        screen.await_text("Try these 1 again now? [y/N] ");
+        screen.await_text("plug answered 500");
+        screen.type_in(keys);
+        assert_eq!(screen.code(), Some(code), "{keys:?}");
+        assert_eq!(failed(), left, "{keys:?}");
+    }
+    world.fail_cleanup(&token, "plug answered 500").await;
+    let mut screen = Screen::open(&world, "cleanup retry --all-failed --yes");
+    let text = screen.await_text(" is tried again now");
+    assert!(!text.contains("[y/N]"), "{text}");
+    assert_eq!(screen.code(), Some(0));
 }

@@ -15,6 +15,24 @@ pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
         );
         return Err(coded(USAGE, problem));
     }
+    ask(question)
+}
+
+/// The same for what brains do by themselves sooner or later: where nobody can be asked, it goes on. What is asked about is
+/// shown to whom is asked.
+pub(crate) fn confirm_on_terminal(
+    shown: impl FnOnce() -> String,
+    question: &str,
+    yes: bool,
+) -> anyhow::Result<()> {
+    if yes || !stdin().is_terminal() {
+        return Ok(());
+    }
+    eprintln!("{}", shown());
+    ask(question)
+}
+
+fn ask(question: &str) -> anyhow::Result<()> {
     eprint!("{} [y/N] ", crate::output::printable(question));
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;

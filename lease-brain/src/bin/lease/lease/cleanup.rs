@@ -155,3 +155,5 @@ fn refused(problems: &[(u8, String)], of: usize) -> anyhow::Result<()> {
 
 /// The code for a lease that is not there to be cleaned up.
 const NOT_THERE: u8 = LOST;
+/// What is said where all that failed are none.
+const NONE_FAILED: &str = "no clean-up is marked as failed";

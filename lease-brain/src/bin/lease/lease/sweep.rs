@@ -1,5 +1,7 @@
 //! `lease sweep`.
 
+mod look;
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -16,8 +18,13 @@ use crate::ticker::{Ticker, ticking};
 /// Every brain does so by itself, twice a minute unless told otherwise. Exit code 77: something could not be done; the
 /// next sweep tries again.
 #[derive(Args)]
-#[command(after_help = "Example:\n  lease sweep\n  lease sweep --json | jq .idle")]
+#[command(
+    after_help = "Example:\n  lease sweep\n  lease sweep --dry-run\n  lease sweep --json | jq .idle"
+)]
 pub(crate) struct Opts {
+    /// Only show which leases would be taken now. No brain is asked: this is a look, and the sweep judges anew.
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     brain: BrainAt,
 }
@@ -27,7 +34,11 @@ pub(crate) async fn run(
     connection: Connection,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let brains = opts.brain.find(&connection.database().await?).await?;
+    let database = connection.database().await?;
+    if opts.dry_run {
+        return look::look(&database, json).await;
+    }
+    let brains = opts.brain.find(&database).await?;
     let what = Asked {
         unknown: "to repeat it is safe",
     };

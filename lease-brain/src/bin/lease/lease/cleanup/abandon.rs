@@ -8,7 +8,7 @@ use lease_brain::words;
 use lease_shared::{CleanupPhase, Cleanups};
 use serde_json::json;
 
-use super::{NOT_THERE, Which, nothing, refused};
+use super::{NONE_FAILED, NOT_THERE, Which, nothing, refused};
 use crate::confirm::confirm;
 use crate::connection::{Connection, asked};
 use crate::output;
@@ -47,7 +47,7 @@ pub(crate) async fn run(
         }
     }
     if named.is_empty() && !json {
-        eprintln!("no clean-up is marked as failed");
+        eprintln!("{NONE_FAILED}");
     }
     if opts.dry_run {
         match json {

@@ -3,25 +3,34 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use lease_brain::with_pod::WithPod;
 use lease_brain::words;
 use lease_shared::{CleanupPhase, CleanupView, Cleanups, LeaseToken};
 use serde_json::json;
 
-use super::{NOT_THERE, Named, Which, nothing, refused, warn_if_nobody};
+use super::{NONE_FAILED, NOT_THERE, Named, Which, nothing, refused, warn_if_nobody};
+use crate::confirm::confirm_on_terminal;
 use crate::connection::{Connection, asked, pods};
 use crate::exit::BUSY;
 use crate::output;
 
 /// Have clean-ups tried again now, as if for the first time.
 ///
-/// Exit codes: 75 it is under way, or waits for its holder's end; 76 there is no such clean-up; 77 this is so of some.
+/// All that failed are shown first, to whoever can be asked on a terminal. Exit codes: 75 it is under way, or waits for its holder's end; 76 there is no such clean-up; 77 this is so of some.
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  lease cleanup retry 1f0c9a6e2b7d4f1c8a5e3d2b1c0f9e8d\n  lease cleanup retry --all-failed"
+    after_help = "Example:\n  lease cleanup retry 1f0c9a6e2b7d4f1c8a5e3d2b1c0f9e8d\n  \
+                  lease cleanup retry --all-failed --dry-run"
 )]
 pub(crate) struct Opts {
     #[command(flatten)]
     which: Which,
+    /// Only show what would be tried again.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before, on a terminal; elsewhere nobody is asked.
+    #[arg(long)]
+    yes: bool,
 }
 
 pub(crate) async fn run(
@@ -30,11 +39,37 @@ pub(crate) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let database = connection.database().await?;
+    let all_failed = opts.which.all_failed;
     let named = opts.which.find(&database).await?;
-    let cleanups = Cleanups::new(database.clone());
-    let (mut retried, mut problems) = (Vec::new(), Vec::new());
+    let (mut there, mut problems) = (Vec::new(), Vec::new());
     for named in &named {
-        match retry(&cleanups, named).await? {
+        match judge(named) {
+            Ok(lease) => there.push(lease),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if opts.dry_run {
+        match json {
+            true => output::json(&there)?,
+            false if named.is_empty() => eprintln!("{NONE_FAILED}"),
+            false if there.is_empty() => {}
+            false => output::line(&format!(
+                "{}\n{} would be tried again",
+                preview(&there),
+                there.len()
+            ))?,
+        }
+        refused(&problems, named.len())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if all_failed && !there.is_empty() {
+        let question = format!("Try these {} again now?", there.len());
+        confirm_on_terminal(|| preview(&there), &question, opts.yes)?;
+    }
+    let cleanups = Cleanups::new(database.clone());
+    let mut retried = Vec::new();
+    for lease in there {
+        match retry(&cleanups, &lease.holder.token).await? {
             Ok(token) => retried.push(token),
             Err(problem) => problems.push(problem),
         }
@@ -43,7 +78,7 @@ pub(crate) async fn run(
         let refused: Vec<_> = problems.iter().map(|(_, problem)| problem).collect();
         output::json(&json!({ "retried": retried, "refused": refused }))?;
     } else if named.is_empty() {
-        eprintln!("no clean-up is marked as failed");
+        eprintln!("{NONE_FAILED}");
     } else {
         for token in &retried {
             output::line(&format!("{token} is tried again now"))?;
@@ -56,25 +91,55 @@ pub(crate) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
+/// The lease whose clean-up can be tried now; else why not.
+fn judge(named: &Named) -> Result<&WithPod, (u8, String)> {
+    let lease = named.revoking().map_err(|problem| (NOT_THERE, problem))?;
+    let cleanup = lease.holder.cleanup.as_ref();
+    match cleanup.and_then(|cleanup| not_now(&named.token, cleanup)) {
+        Some(problem) => Err((BUSY, problem)),
+        None => Ok(lease),
+    }
+}
+
 async fn retry<'a>(
     cleanups: &Cleanups,
-    named: &'a Named,
+    token: &'a LeaseToken,
 ) -> anyhow::Result<Result<&'a LeaseToken, (u8, String)>> {
-    let token = &named.token;
-    let lease = match named.revoking() {
-        Ok(lease) => lease,
-        Err(problem) => return Ok(Err((NOT_THERE, problem))),
-    };
-    let cleanup = lease.holder.cleanup.as_ref();
-    if let Some(problem) = cleanup.and_then(|cleanup| not_now(token, cleanup)) {
-        return Ok(Err((BUSY, problem)));
-    }
     // It may have been begun, or done, since it was looked at.
     Ok(match asked(cleanups.retry(token).await)? {
         true => Ok(token),
         false if asked(cleanups.is_open(token).await)? => Err((BUSY, under_way(token, None))),
         false => Err((NOT_THERE, nothing(token))),
     })
+}
+
+fn preview(leases: &[&WithPod]) -> String {
+    let header = [
+        "TOKEN",
+        "RESOURCE",
+        "TYPE",
+        "TENANT/PROJECT/USER",
+        "PHASE",
+        "ATTEMPTS",
+        "LAST ERROR",
+        "WHAT HAPPENS",
+    ];
+    let rows = leases.iter().map(|lease| {
+        let holder = &lease.holder;
+        let cleanup = holder.cleanup.as_ref();
+        let error = cleanup.and_then(|cleanup| cleanup.last_error.clone());
+        [
+            holder.token.to_string(),
+            holder.resource.clone(),
+            holder.lease_type.clone(),
+            words::holder(holder),
+            cleanup.map_or_else(String::new, words::phase),
+            cleanup.map_or_else(String::new, |cleanup| cleanup.attempts.to_string()),
+            error.unwrap_or_else(|| "-".to_owned()),
+            words::dispatch(lease),
+        ]
+    });
+    output::table_text(header, rows)
 }
 
 /// Why a clean-up is not to be tried now.
