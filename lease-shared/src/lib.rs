@@ -44,7 +44,8 @@ pub use view::tenant::{
     WholeHolder,
 };
 pub use view::{
-    CleanupPhase, CleanupView, CounterView, Filter, HolderView, LeaseViews, Listed, Totals,
+    CleanupPhase, CleanupView, CounterView, Filter, HolderView, LeaseViews, LevelUse, Listed,
+    Totals,
 };
 
 #[cfg(feature = "testing")]

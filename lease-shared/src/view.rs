@@ -8,9 +8,12 @@ use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 use serde::Serialize;
 
+use crate::definition::LeaseDefinition;
+use crate::funnel::Funnel;
 use crate::level::Level;
-use crate::name::{InvalidName, LeaseToken, LeaseType, PodId};
+use crate::name::{InvalidName, LeaseToken, LeaseType, PodId, Resource};
 use crate::revocation::{RevocationReason, SlotReturn};
+use crate::scope::Tenancy;
 use crate::store::documents::{CounterDoc, HolderDoc, HolderState, Standing, millis_between};
 use crate::store::{LeaseStore, Read, StoreError, deadline};
 use tenant::TenantViews;
@@ -247,6 +250,17 @@ pub struct CounterView {
     pub updated_at: String,
 }
 
+/// How far one capped level of a definition is used, in one scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelUse {
+    /// The level.
+    pub level: Level,
+    /// Leases that are held in its scope, or keep their slots until they are cleaned up.
+    pub held: i64,
+    /// How many of these do not book it: they were acquired before it had a cap, and are not counted against it.
+    pub unbooked: i64,
+}
+
 impl LeaseViews {
     /// Views on a database, without a service.
     pub fn new(database: Database) -> Self {
@@ -333,6 +347,44 @@ impl LeaseViews {
                 .map(|counter| claims.view(counter))
                 .collect(),
             unreadable,
+        })
+    }
+
+    /// How far the capped levels of a definition are used where this tenancy would book them, also those that have no
+    /// counter yet. Narrow to wide.
+    pub async fn level_uses(
+        &self,
+        definition: &LeaseDefinition,
+        tenancy: &Tenancy,
+    ) -> Result<Listed<LevelUse>, StoreError> {
+        let funnel = Funnel::plan(definition, tenancy);
+        let resources = [&definition.resource, &definition.global_resource].map(Resource::as_str);
+        // A tenant's own name for a resource does not keep its leases from booking the global counter.
+        let concerned = doc! { "$or": [
+            { "resource": { "$in": resources.to_vec() } },
+            { "levels": { "$in": funnel.keys() } },
+        ] };
+        let holders = self.read(concerned).await?;
+        let claims = Claims::of(&holders.entries);
+        let uses = funnel.steps().iter().map(|step| {
+            let scope = step.key.scope();
+            let within = (
+                step.key.resource().as_str(),
+                scope.tenant(),
+                scope.project(),
+                scope.user(),
+            );
+            let (booked, unbooked) =
+                claims.of_counter(&step.key.to_string(), step.key.level(), within);
+            LevelUse {
+                level: step.key.level(),
+                held: booked + unbooked,
+                unbooked,
+            }
+        });
+        Ok(Listed {
+            entries: uses.collect(),
+            unreadable: holders.unreadable,
         })
     }
 
@@ -428,26 +480,33 @@ impl<'a> Claims<'a> {
         claims
     }
 
+    /// How many leases book a counter, and how many of its scope do not.
+    fn of_counter(&self, key: &str, level: Level, scope: Within<'_>) -> (i64, i64) {
+        let booked = self.booked.get(key).copied().unwrap_or(0);
+        let within = self.within.get(&scope).copied().unwrap_or(0);
+        let unbooked = match level {
+            Level::Global => within,
+            Level::User | Level::Project | Level::Tenant => (within - booked).max(0),
+        };
+        (booked, unbooked)
+    }
+
     fn view(&self, counter: CounterDoc) -> CounterView {
         let of =
             |claims: &HashMap<&str, i64>| claims.get(counter.key.as_str()).copied().unwrap_or(0);
-        let (booked, awaiting_cleanup) = (of(&self.booked), of(&self.awaiting_cleanup));
         let scope = (
             counter.resource.as_str(),
             counter.tenant_id.as_deref(),
             counter.project_id.as_deref(),
             counter.user_id.as_deref(),
         );
-        let within = self.within.get(&scope).copied().unwrap_or(0);
+        let (booked, unbooked) = self.of_counter(&counter.key, counter.level, scope);
         let count = counter.tokens.len() as i64;
         CounterView {
-            unbooked: match counter.level {
-                Level::Global => within,
-                Level::User | Level::Project | Level::Tenant => (within - booked).max(0),
-            },
+            awaiting_cleanup: of(&self.awaiting_cleanup),
             failed: of(&self.failed),
             booked,
-            awaiting_cleanup,
+            unbooked,
             count_field: counter.count,
             drift: count - booked,
             count,

@@ -1,8 +1,9 @@
 //! `lease definition`: what holds, and who said so.
 
+use mongodb::bson::doc;
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{Output, World, bare};
 
 async fn layered() -> World {
     let world = World::new().await;
@@ -35,10 +36,10 @@ async fn json_has_each_field_with_its_layer_and_what_was_ignored() {
             "resource": { "value": "own", "layer": "tenant" },
             "globalResource": { "value": "press", "layer": "system" },
             "levels": {
-                "global": { "value": 6, "layer": "system" },
-                "tenant": { "value": 3, "layer": "system" },
-                "project": { "value": 2, "layer": "tenant" },
-                "user": { "value": 1, "layer": "project" },
+                "global": { "value": 6, "layer": "system", "held": 0, "unbooked": 0 },
+                "tenant": { "value": 3, "layer": "system", "held": 0, "unbooked": 0 },
+                "project": { "value": 2, "layer": "tenant", "held": 0, "unbooked": 0 },
+                "user": { "value": 1, "layer": "project", "held": 0, "unbooked": 0 },
             },
             "ttlSeconds": { "value": 30, "layer": "project" },
             "waitMs": { "value": 0, "layer": "tenant" },
@@ -63,7 +64,12 @@ async fn json_has_null_for_a_level_without_cap_and_says_what_is_default() {
             "name": "pdf",
             "resource": { "value": "pdf", "layer": "default" },
             "globalResource": { "value": "pdf", "layer": "default" },
-            "levels": { "global": null, "tenant": null, "project": null, "user": { "value": 1, "layer": "system" } },
+            "levels": {
+                "global": null,
+                "tenant": null,
+                "project": null,
+                "user": { "value": 1, "layer": "system", "held": 0, "unbooked": 0 },
+            },
             "ttlSeconds": { "value": 120, "layer": "default" },
             "waitMs": { "value": 10000, "layer": "default" },
             "ignored": [],
@@ -87,18 +93,94 @@ async fn table_is_data_and_what_was_ignored_is_a_remark() {
     assert_eq!(
         output.table(),
         [
-            &["FIELD", "VALUE", "LAYER"][..],
+            &["FIELD", "VALUE", "LAYER", "HELD", "UNBOOKED"][..],
             &["name", "pdf"],
             &["resource", "own", "tenant"],
             &["resource (global level)", "press", "system"],
-            &["levels.global", "6", "system"],
-            &["levels.tenant", "3", "system"],
-            &["levels.project", "2", "tenant"],
-            &["levels.user", "1", "project"],
+            &["levels.global", "6", "system", "0", "0"],
+            &["levels.tenant", "3", "system", "0", "0"],
+            &["levels.project", "2", "tenant", "0", "0"],
+            &["levels.user", "1", "project", "0", "0"],
             &["ttlSeconds", "30", "project"],
             &["waitMs", "0", "tenant"],
         ]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_from_before_a_level_had_its_cap_are_seen_before_anybody_books_it() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 9 }").await;
+    world.acquire(&["pdf"]);
+    world.acquire(&["pdf"]);
+    world.acquire(&["pdf", "--user", "bob"]);
+    world
+        .define("pdf", "levels: { global: 9, project: 5, user: 1 }")
+        .await;
+    let pending = world.acquire(&["pdf", "--user", "eve"]);
+    world.change(&pending, doc! { "state": "PENDING" }).await;
+    // One that has its own name for the resource books the global counter under the operator's.
+    let own = "name: pdf\nresource: own\n";
+    world.write("c", "_tenant", "pdf", own).await;
+    world.acquire(&["pdf", "--tenant", "c", "--user", "joe"]);
+    let counted = world.lease(&["counters", "--user", "ada", "--json"]);
+    assert_eq!(counted.json(), json!([]), "no counter says it");
+
+    let output = world.lease(&["definition", "pdf"]);
+    output.assert(
+        0,
+        "unbooked leases are from before their level had its cap, and not counted against it: until they end, more are held \
+         than it allows\n",
+    );
+    assert_eq!(
+        output.table()[3..7],
+        [
+            &["levels.global", "9", "system", "4", "0"][..],
+            &["levels.tenant", "no cap"],
+            &["levels.project", "5", "system", "3", "3"],
+            &["levels.user", "1", "system", "2", "2"],
+        ]
+    );
+    let levels = |args: &[&str]| {
+        let shown = world.lease(&[&["definition", "pdf", "--json"], args].concat());
+        shown.assert(0, "");
+        let uses = |level: &serde_json::Value| json!([level["held"], level["unbooked"]]);
+        let levels = shown.json()["levels"].clone();
+        ["global", "project", "user"].map(|level| uses(&levels[level]))
+    };
+    let (all, of_ada) = (json!([4, 0]), json!([2, 2]));
+    assert_eq!(levels(&[]), [all.clone(), json!([3, 3]), of_ada]);
+    let bob = ["--user", "bob"];
+    assert_eq!(levels(&bob), [all.clone(), json!([3, 3]), json!([1, 1])]);
+    let elsewhere = ["--tenant", "b"];
+    assert_eq!(levels(&elsewhere), [all, json!([0, 0]), json!([0, 0])]);
+    let mut command = world.command(&["definition", "pdf", "--json"]);
+    let without = Output::of(command.env_remove("LEASE_USER"));
+    let user = &without.json()["levels"]["user"];
+    assert_eq!(
+        *user,
+        json!({ "value": 1, "layer": "system", "held": null, "unbooked": null })
+    );
+}
+
+#[test]
+fn definition_in_a_directory_is_shown_without_a_server_and_says_what_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().join("_vance/_tenant/_vance/config/lease");
+    std::fs::create_dir_all(&at).unwrap();
+    std::fs::write(at.join("pdf.yaml"), "name: pdf\nlevels: { user: 1 }\n").unwrap();
+    let mut command = bare(&["definition", "pdf"]);
+    let documents = format!("dir:{}", directory.path().display());
+    let port = test_mongo::free_port().unwrap();
+    command
+        .env("LEASE_DOCUMENTS", documents)
+        .env("MONGODB_URI", format!("mongodb://127.0.0.1:{port}"));
+    let output = Output::of(&mut command);
+    output.assert(
+        0,
+        "lease: warning: how many leases are held is not shown: the lease store cannot be asked\n",
+    );
+    assert_eq!(output.table()[6], ["levels.user", "1", "system"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

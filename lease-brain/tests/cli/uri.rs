@@ -18,7 +18,7 @@ fn assert_silent(output: &Output) {
 const TOKEN: &str = "00000000000000000000000000000000";
 const AT: &str = "_vance/config/lease/pdf.yaml";
 
-const EVERY_COMMAND: [&[&str]; 21] = [
+const EVERY_COMMAND: [&[&str]; 22] = [
     &["run", "pdf", "--", "true"],
     &["acquire", "pdf"],
     &["check", TOKEN],
@@ -33,6 +33,7 @@ const EVERY_COMMAND: [&[&str]; 21] = [
     &["revoke", TOKEN, "--force", "--yes"],
     &["revoke-pod", "some-pod"],
     &["sweep"],
+    &["sweep", "--dry-run"],
     &["cleanup", "list"],
     &["cleanup", "retry", TOKEN],
     &["cleanup", "abandon", "--all-failed", "--yes"],
