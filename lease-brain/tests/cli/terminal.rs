@@ -21,6 +21,7 @@ struct Screen {
     script: Child,
     keys: ChildStdin,
     text: Arc<Mutex<String>>,
+    reader: Option<thread::JoinHandle<()>>,
 }
 
 impl Screen {
@@ -43,7 +44,7 @@ impl Screen {
         let mut output = script.stdout.take().unwrap();
         let text = Arc::new(Mutex::new(String::new()));
         let shown = Arc::clone(&text);
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut bytes = [0; 1024];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 let piece = String::from_utf8_lossy(&bytes[..count]);
@@ -55,6 +56,7 @@ impl Screen {
             script,
             keys,
             text,
+            reader: Some(reader),
         }
     }
 
@@ -73,6 +75,14 @@ impl Screen {
     #[track_caller]
     fn code(&mut self) -> Option<i32> {
         until(SOON, "the end", || self.script.try_wait().unwrap()).code()
+    }
+
+    /// All that was shown until its end.
+    #[track_caller]
+    fn whole(&mut self) -> String {
+        self.code();
+        self.reader.take().unwrap().join().unwrap();
+        self.text.lock().unwrap().clone()
     }
 }
 
@@ -117,6 +127,34 @@ async fn who_is_waited_for_is_shown_and_the_interrupt_key_ends_the_wait() {
     let text = screen.await_text("lease: stopped while waiting; nothing is held");
     assert!(!text.contains("ran\r\n"), "{text}");
     assert_eq!(world.stored().await, (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusal_of_a_busy_lease_says_where_to_look_next_on_a_terminal_and_not_to_scripts() {
+    let world = World::with_pdf(60).await;
+    let token = world.acquire(&["pdf"]);
+    let look = "lease: who holds it is shown by `lease list --resource pdf`, how full each level is by `lease counters --resource \
+                pdf`\r\n";
+    for command in ["acquire pdf --wait 0s", "run pdf --wait 0s -- true"] {
+        let mut screen = Screen::open(&world, command);
+        let text = screen.whole();
+        assert!(text.ends_with(look), "{text}");
+        assert_eq!(screen.code(), Some(75));
+    }
+    let whole = Screen::open(&world, "acquire pdf --wait 0s --json").whole();
+    assert!(
+        whole.contains("LEASE_BUSY") && !whole.contains("lease list"),
+        "{whole}"
+    );
+    // For scripts it is one line.
+    world.lease(&["acquire", "pdf", "--wait", "0s"]).error(75);
+
+    world.fail_cleanup(&token, "plug answered 500").await;
+    let whole = Screen::open(&world, "acquire pdf --wait 0s").whole();
+    assert!(
+        whole.ends_with(", what awaits its clean-up by `lease cleanup list`\r\n"),
+        "{whole}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,6 +61,32 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code).unwrap_or(1)
 }
 
+/// Where to look next, where an error leaves that open, for somebody at a terminal.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
+    let busy = error.chain().find_map(|cause| match cause.downcast_ref() {
+        Some(AcquireError::Busy(busy)) => Some(busy),
+        _ => None,
+    })?;
+    let resource = shell_word(busy.resource.as_str());
+    let cleanups = match busy.awaiting_cleanup {
+        0 => "",
+        _ => ", what awaits its clean-up by `lease cleanup list`",
+    };
+    Some(printable(&format!(
+        "who holds it is shown by `lease list --resource {resource}`, how full each level is by `lease counters --resource \
+         {resource}`{cleanups}"
+    )))
+}
+
+/// As a shell takes it for one word and nothing else.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
+    match text.starts_with('-') || !text.chars().all(plain) {
+        true => format!("'{}'", text.replace('\'', r"'\''")),
+        false => text.to_owned(),
+    }
+}
+
 type Cause<'a> = &'a (dyn std::error::Error + 'static);
 
 fn word(error: Cause<'_>) -> Option<&'static str> {
@@ -95,5 +121,23 @@ fn code(error: Cause<'_>) -> Option<u8> {
         "LEASE_LOST" => Some(LOST),
         "LEASE_UNAVAILABLE" => Some(UNAVAILABLE),
         _ => Some(INVALID),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        for (name, word) in [
+            ("tex2pdf", "tex2pdf"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("--json", "'--json'"),
+        ] {
+            assert_eq!(shell_word(name), word);
+        }
     }
 }

@@ -12,6 +12,7 @@ mod tex;
 mod ticker;
 mod token;
 
+use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -88,11 +89,18 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::fail(&error.into()),
     };
+    let json = cli.json;
     let result = runtime.block_on(run(cli));
     // Background work has been waited for where it matters; a file read that hangs must not keep us. Nor is the runtime
     // taken down around the driver's tasks: one that asks for a connection just then panics on standard error.
     std::mem::forget(runtime);
-    result.unwrap_or_else(|error| exit::fail(&error))
+    result.unwrap_or_else(|error| {
+        let code = exit::fail(&error);
+        if let Some(hint) = exit::hint(&error).filter(|_| !json && stderr().is_terminal()) {
+            eprintln!("lease: {hint}");
+        }
+        code
+    })
 }
 
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
