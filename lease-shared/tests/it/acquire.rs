@@ -11,7 +11,7 @@ use lease_shared::{
 use mongodb::bson::{Document, doc};
 use test_mongo::eventually;
 
-use crate::support::{World, busy, lease_type, request, request_of, token, waiting};
+use crate::support::{World, busy, lease_type, reached, request, request_of, token, waiting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn payload_that_nobody_could_read_back_is_refused() {
@@ -464,6 +464,62 @@ async fn dropping_an_acquire_at_any_round_trip_leaves_nothing() {
             let next = waiting("pdf", "ada", Duration::from_secs(10));
             world.leases.acquire(next).await.unwrap();
         }
+    }
+}
+
+/// Drops the acquire of `ada` when it comes to a point of a world in which it finds level `global` full.
+async fn dropped_at_a_full_level(
+    step: &'static str,
+    phase: lease_shared::Phase,
+    full: impl AsyncFnOnce(&World),
+) {
+    let world = World::new().await;
+    let body = "levels: { user: 1, project: 2, tenant: 2, global: 1 }\nttlSeconds: 60";
+    world.define("pdf", body).await;
+    full(&world).await;
+    let leases = world.another_service().await;
+    let gate = leases.failpoints().pause(step, phase);
+    let acquire = leases.clone();
+    let caller = tokio::spawn(async move { acquire.acquire(request("pdf", "ada")).await });
+    reached(&gate, step).await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    gate.open();
+    leases.close().await;
+    let free = async || {
+        let of_ada = doc! { "userId": "ada" };
+        let in_use = world.in_use().await;
+        let booked = in_use.get("pdf|user|acme/ada").copied().unwrap_or(0);
+        let held = world.holders().find_one(of_ada).await?;
+        Ok(held.is_none() && booked == 0)
+    };
+    let given_back = eventually("it is given back", Duration::from_secs(10), free).await;
+    given_back.unwrap_or_else(|error| panic!("{step} {phase:?}: {error}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_an_acquire_while_it_rolls_back_or_looks_at_a_full_counter_leaves_nothing() {
+    use lease_shared::Phase::{After, Before};
+    for phase in [Before, After] {
+        for step in ["take holder", "unbook", "read counter", "read holders"] {
+            dropped_at_a_full_level(step, phase, async |world| {
+                let held = world.leases.acquire(request("pdf", "bob")).await;
+                held.unwrap().into_token();
+            })
+            .await;
+        }
+        dropped_at_a_full_level("unbook orphans", phase, async |world| {
+            let held = world.leases.acquire(request("pdf", "bob")).await;
+            held.unwrap().into_token();
+            world.holders().delete_many(doc! {}).await.unwrap();
+        })
+        .await;
+        dropped_at_a_full_level("revoke holder", phase, async |world| {
+            let held = world.leases.acquire(request("pdf", "bob")).await;
+            let idle = held.unwrap().into_token().unwrap();
+            world.age(&idle, Duration::from_secs(61)).await;
+        })
+        .await;
     }
 }
 

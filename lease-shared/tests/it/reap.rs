@@ -315,3 +315,20 @@ async fn revoked_leases_that_wait_for_a_handler_hide_no_command_from_the_sweep()
     assert_eq!(world.in_use().await["pdf|global|"], 0);
     assert_eq!(world.all_holders().await.len(), 300);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_sweeper_sees_that_time_has_passed() {
+    let world = World::new().await;
+    let body = "levels: { global: 1 }\nttlSeconds: 1";
+    world.define("pdf", body).await;
+    let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    lease.check().await.unwrap();
+    let lease = lease.into_token().unwrap();
+    assert_eq!(world.leases.sweep().await, nothing_left());
+    test_mongo::eventually("it expires", Duration::from_secs(20), async || {
+        Ok(world.leases.sweep().await.idle == 1)
+    })
+    .await
+    .unwrap();
+    assert_eq!(world.state(&lease).await.unwrap(), "REVOKING");
+}

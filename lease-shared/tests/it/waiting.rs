@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lease_shared::{Level, Tenancy};
+use mongodb::bson::doc;
 use test_mongo::eventually;
 
 use crate::support::{World, busy, request, request_of, waiting};
@@ -177,4 +178,22 @@ async fn a_cap_raised_during_a_wait_serves_the_waiter() {
         .define("pdf", "levels: { global: 2 }\nttlSeconds: 600")
         .await;
     waiter.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_that_was_written_by_hand_keeps_no_waiter_out_for_longer_than_the_next_change() {
+    let world = World::new().await;
+    world.define("pdf", "levels: { global: 2 }").await;
+    let first = world.leases.acquire(request("pdf", "ada")).await.unwrap();
+    let more = doc! { "$inc": { "count": 5 } };
+    world.counters().update_one(doc! {}, more).await.unwrap();
+    let second = world.leases.acquire(request("pdf", "bob")).await.unwrap();
+    let more = doc! { "$inc": { "count": 5 } };
+    world.counters().update_one(doc! {}, more).await.unwrap();
+    let leases = world.leases.clone();
+    let wait = Duration::from_secs(30);
+    let waiter = tokio::spawn(async move { leases.acquire(waiting("pdf", "eve", wait)).await });
+    first.release().await.unwrap();
+    waiter.await.unwrap().unwrap();
+    second.check().await.unwrap();
 }

@@ -1,11 +1,13 @@
 //! Who plays when one process is paused between two steps: it, a bystander who cleans up, and a rival for its slot.
 
+use std::sync::Arc;
+
 use lease_shared::{AcquireError, Lease, LeaseService, Phase};
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use test_mongo::TestMongo;
 
 pub(crate) use crate::support::reached;
-use crate::support::{World, request, token};
+use crate::support::{Recorder, World, client, request, service, token};
 
 /// A point of the protocol: a step of the store, and the side of it.
 pub(crate) type Point = (&'static str, Phase);
@@ -32,6 +34,7 @@ pub(crate) struct Cast {
     pub(crate) world: World,
     pub(crate) paused: LeaseService,
     rival: LeaseService,
+    rival_listener: Arc<Recorder>,
 }
 
 pub(crate) const RIVAL: &str = "ada";
@@ -45,9 +48,12 @@ impl Cast {
         let world = World::on(mongo, |_| {}).await;
         let body = "levels: { user: 1, project: 1, tenant: 1, global: 1 }\nttlSeconds: 60";
         world.define("pdf", body).await;
+        let client = client(&world.mongo, |_| {}).await;
+        let (rival, rival_listener) = service(&client.database(world.mongo.name())).await;
         Self {
             paused: world.another_service().await,
-            rival: world.another_service().await,
+            rival,
+            rival_listener,
             world,
         }
     }
@@ -71,6 +77,21 @@ impl Cast {
     /// The rival tries once.
     pub(crate) async fn rival(&self) -> Option<Lease> {
         granted(self.rival.acquire(request("pdf", RIVAL)).await)
+    }
+
+    /// What the handler behind the one revocation so far is told, whoever took the lease.
+    pub(crate) fn payload_told(&self) -> Document {
+        let told = [&self.world.listener, &self.rival_listener].map(|listener| {
+            let revocations = listener.revocations.lock().unwrap();
+            revocations
+                .iter()
+                .map(|one| one.payload.clone())
+                .collect::<Vec<_>>()
+        });
+        let [payload] = &told.concat()[..] else {
+            panic!("{told:?}");
+        };
+        payload.clone()
     }
 
     pub(crate) async fn age_all(&self) {

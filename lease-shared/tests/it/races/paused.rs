@@ -128,6 +128,45 @@ async fn an_acquirer_that_stands_still_in_its_rollback_takes_nothing_from_others
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_stands_still_while_it_writes_its_payload_has_stored_it_or_lost() {
+    for phase in [Before, After] {
+        for meanwhile in MEANWHILES {
+            eprintln!("{phase:?}, {meanwhile:?}");
+            let cast = Cast::new().await;
+            let own = cast.paused.acquire(request("pdf", RIVAL)).await.unwrap();
+            let gate = cast.paused.failpoints().pause("write payload", phase);
+            let writing = tokio::spawn(async move {
+                let written = own.update_payload(doc! { "jobId": 7 }).await;
+                (own, written)
+            });
+            reached(&gate, "write payload").await;
+            let rival = cast.act(meanwhile).await;
+            gate.open();
+            let (own, written) = writing.await.unwrap();
+            match meanwhile {
+                Meanwhile::Reconciled => {
+                    written.unwrap();
+                    let holder = cast.world.holder(own.token().unwrap()).await.unwrap();
+                    let payload = holder.get_document("payload").unwrap();
+                    assert_eq!(payload, &doc! { "jobId": 7 });
+                }
+                // What was stored in time is the handler's.
+                _ if phase == After => {
+                    written.unwrap();
+                    let told = cast.payload_told();
+                    assert_eq!(told, doc! { "jobId": 7 });
+                }
+                _ => {
+                    written.unwrap_err();
+                    assert_eq!(cast.payload_told(), doc! {});
+                }
+            }
+            cast.assert_believers(&[&Some(own), &rival], 1).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_releaser_that_stands_still_takes_nothing_from_the_next_holder() {
     const POINTS: [Point; 4] = [
         ("take holder", Before),
