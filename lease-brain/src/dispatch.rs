@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lease_shared::{
-    Cleanup, Cleanups, Due, LeaseType, PodId, Revocation, RevocationListener, SlotReturn, in_full,
+    Cleanup, Cleanups, Due, LeaseType, NextTry, PodId, Revocation, RevocationListener, SlotReturn,
+    StoreError, in_full,
 };
 use supervise::BootInstant;
 use tokio::sync::mpsc;
@@ -83,17 +84,28 @@ pub(crate) struct Dispatcher {
 }
 
 /// Why a clean-up was not done.
-struct NotDone {
-    problem: String,
-    /// Is it the living pod of the holder that did not do it?
-    by_pod: bool,
+enum NotDone {
+    /// It was tried here.
+    Here(String),
+    /// The living pod of the holder ran its handler, and that did not succeed.
+    ByPod(String),
+    /// That pod could not be asked, or it is not known what it did.
+    NotAsked(String),
 }
 
 impl NotDone {
-    fn here(problem: String) -> Self {
-        Self {
-            problem,
-            by_pod: false,
+    fn problem(&self) -> &str {
+        match self {
+            Self::Here(problem) | Self::ByPod(problem) | Self::NotAsked(problem) => problem,
+        }
+    }
+
+    /// Writes it down, with what the clean-up waits for now.
+    async fn note(&self, cleanup: Cleanup) -> Result<NextTry, StoreError> {
+        match self {
+            Self::Here(problem) => cleanup.failed(problem, false).await,
+            Self::ByPod(problem) => cleanup.failed(problem, true).await,
+            Self::NotAsked(problem) => cleanup.leave_to_pod(problem).await,
         }
     }
 }
@@ -132,11 +144,17 @@ impl Dispatcher {
         while work.join_next().await.is_some() {}
     }
 
-    /// Finds what is due in the store, and says whether there is likely to be more. What cannot be asked now is asked
-    /// again soon.
+    /// Finds what is due in the store, and what others leave to this pod, and says whether there is likely to be more. What
+    /// cannot be asked now is asked again soon.
     async fn look(&self, places: &mut Places) -> bool {
         let limit = i64::try_from(WAITING).unwrap_or(i64::MAX);
-        match self.cleanups.due(&self.types, limit).await {
+        let found = async {
+            // First, for nobody else can do these.
+            let mut found = self.cleanups.left_to(&self.pod, &self.types, limit).await?;
+            found.extend(self.cleanups.due(&self.types, limit).await?);
+            Ok::<_, StoreError>(found)
+        };
+        match found.await {
             Ok(due) => {
                 let more = due.len() >= WAITING;
                 due.into_iter().for_each(|due| places.add(due));
@@ -176,8 +194,9 @@ impl Dispatcher {
                 }
                 finished.map(drop)
             }
-            Err(NotDone { problem, by_pod }) => {
-                let next = cleanup.failed(&problem, by_pod).await;
+            Err(not_done) => {
+                let problem = not_done.problem();
+                let next = not_done.note(cleanup).await;
                 match &next {
                     Ok(next) if next.failed => tracing::error!(
                         lease.token = %token, lease.r#type = %due.lease_type, attempts, problem,
@@ -207,7 +226,7 @@ impl Dispatcher {
         let liveness = match &revocation.pod {
             Some(pod) if *pod != self.pod => {
                 Some(self.registry.liveness_of(pod).await.map_err(|error| {
-                    NotDone::here(format!(
+                    NotDone::Here(format!(
                         "whether pod {pod} lives is not known: {}",
                         in_full(&error)
                     ))
@@ -221,22 +240,18 @@ impl Dispatcher {
             Route::Here => self.here(revocation, until).await,
             Route::Peer(endpoint) => {
                 let Some(pod) = &revocation.pod else {
-                    return Err(NotDone::here("a peer without a pod".to_owned()));
+                    return Err(NotDone::Here("a peer without a pod".to_owned()));
                 };
                 let refused = refused(revocation.pod_bound);
                 let asked = match refused {
                     Refused::Here => self.peers.surely(endpoint, pod, cleanup).await,
                     Refused::AskAgain => self.peers.once(endpoint, pod, cleanup).await,
                 };
-                let by_pod = |problem| NotDone {
-                    problem,
-                    by_pod: true,
-                };
                 match asked {
                     Asked::Done => Ok("by the handler in its pod"),
-                    Asked::HandlerFailed(problem) => Err(by_pod(problem)),
+                    Asked::HandlerFailed(problem) => Err(NotDone::ByPod(problem)),
                     Asked::NotDone(problem) | Asked::Unknown(problem) => match refused {
-                        Refused::AskAgain => Err(by_pod(problem)),
+                        Refused::AskAgain => Err(NotDone::NotAsked(problem)),
                         Refused::Here => {
                             tracing::info!(lease.token = %revocation.token, problem, "so its handler runs here");
                             let until = self.renew(cleanup).await?;
@@ -255,7 +270,7 @@ impl Dispatcher {
     ) -> Result<&'static str, NotDone> {
         let ran = self.runner.run(revocation, until).await;
         ran.map(|()| "by the handler in this pod")
-            .map_err(NotDone::here)
+            .map_err(NotDone::Here)
     }
 
     /// Asking the pod took most of the claim's time, and the claim's name was told to it: should it hear of that later, it
@@ -264,8 +279,8 @@ impl Dispatcher {
         let until = BootInstant::now() + Cleanups::CLAIM;
         match cleanup.renew().await {
             Ok(true) => Ok(until),
-            Ok(false) => Err(NotDone::here("the claim ran out".to_owned())),
-            Err(error) => Err(NotDone::here(in_full(&error))),
+            Ok(false) => Err(NotDone::Here("the claim ran out".to_owned())),
+            Err(error) => Err(NotDone::Here(in_full(&error))),
         }
     }
 
@@ -283,10 +298,7 @@ impl Dispatcher {
                 Some(endpoint) => Whose::Living(endpoint),
                 None => {
                     let problem = format!("whether pod {pod} lives is not known yet");
-                    return Err(NotDone {
-                        problem,
-                        by_pod: true,
-                    });
+                    return Err(NotDone::NotAsked(problem));
                 }
             },
         })

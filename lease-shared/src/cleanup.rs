@@ -23,6 +23,8 @@ use crate::store::{LeaseStore, StoreError, deadline, until_known};
 const LONGEST: Duration = Duration::from_secs(600);
 /// How much of an error is kept.
 const ERROR_LENGTH: usize = 500;
+/// For how long a clean-up is at least left to a pod that could not be asked: it looks every two seconds or so.
+const LEFT: Duration = Duration::from_secs(5);
 
 /// The clean-ups of one database.
 #[derive(Debug, Clone)]
@@ -105,7 +107,22 @@ impl Cleanups {
         Ok(due)
     }
 
-    /// Takes the right to clean up, for a minute. Nothing: it is not due, another works on it, or it is done.
+    /// Up to `limit` clean-ups of these types that others leave to this pod, for they could not ask it: it may claim them
+    /// before they are due.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn left_to(
+        &self,
+        pod: &PodId,
+        types: &[LeaseType],
+        limit: i64,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.store.left_to(pod, types, limit, deadline()).await
+    }
+
+    /// Takes the right to clean up, for a minute. Nothing: it is neither due nor left to this pod, another works on it, or
+    /// it is done.
     ///
     /// A document that cannot be read is noted as failed, for an operator to look at, and is nothing as well.
     ///
@@ -149,6 +166,7 @@ impl Cleanups {
             pause: WHEN_FAILED,
             failed: true,
             by_pod: false,
+            unreached: false,
         };
         self.store
             .try_again(token, &[claim], &parked, deadline())
@@ -327,11 +345,36 @@ impl Cleanup {
     /// That could not be written. It is tried again when the claim has run out.
     pub async fn failed(self, error: &str, by_pod: bool) -> Result<NextTry, StoreError> {
         let next = next_try(self.attempts.into());
+        self.note(error, next, by_pod, false).await
+    }
+
+    /// The living pod of the holder could not be asked, for this reason: it is left to that pod, which finds it by itself and
+    /// need not wait, and others ask again later. As with [`failed`](Self::failed), it is tried at once when the pod dies.
+    ///
+    /// # Errors
+    /// That could not be written. It is tried again when the claim has run out.
+    pub async fn leave_to_pod(self, error: &str) -> Result<NextTry, StoreError> {
+        let next = next_try(self.attempts.into());
+        let next = NextTry {
+            after: next.after.max(LEFT),
+            ..next
+        };
+        self.note(error, next, true, true).await
+    }
+
+    async fn note(
+        self,
+        error: &str,
+        next: NextTry,
+        by_pod: bool,
+        unreached: bool,
+    ) -> Result<NextTry, StoreError> {
         let failed = FailedTry {
             error: &error.chars().take(ERROR_LENGTH).collect::<String>(),
             pause: next.after.mul_f64(0.75 + fastrand::f64() / 2.0),
             failed: next.failed,
             by_pod,
+            unreached,
         };
         let deadline = deadline();
         let claims = self.claims();

@@ -196,6 +196,11 @@ impl LeaseStore {
                 doc! { "state": 1, "type": 1, "revocation.nextTryAt": 1 },
                 being_revoked(),
             ),
+            // Empty but for what a pod could not be asked to do.
+            partial(
+                doc! { "pod": 1, "type": 1 },
+                doc! { "revocation.unreached": true },
+            ),
         ];
         let deadline = Instant::now() + OPERATION;
         self.step("create indexes", deadline, async {

@@ -32,6 +32,20 @@ pub struct Due {
     pub tenant: String,
 }
 
+impl Due {
+    fn fields() -> Document {
+        doc! { "type": 1, "tenantId": 1 }
+    }
+
+    fn of(holder: &Document) -> Option<Self> {
+        Some(Self {
+            token: LeaseToken::new(holder.get_str("_id").ok()?).ok()?,
+            lease_type: LeaseType::new(holder.get_str("type").ok()?).ok()?,
+            tenant: holder.get_str("tenantId").unwrap_or_default().to_owned(),
+        })
+    }
+}
+
 /// A claimed document: to be read as a holder, or broken.
 pub(crate) struct Claimed {
     pub(crate) holder: Result<HolderDoc, StoreError>,
@@ -47,6 +61,8 @@ pub(crate) struct FailedTry<'a> {
     pub(crate) failed: bool,
     /// Is it the living pod of the holder that did not do it?
     pub(crate) by_pod: bool,
+    /// Could that pod not even be asked? Then it may take the clean-up by itself, due or not.
+    pub(crate) unreached: bool,
 }
 
 impl LeaseStore {
@@ -62,25 +78,44 @@ impl LeaseStore {
         let found = self
             .step("find due clean-ups", deadline, async {
                 let holders = self.holders(&Read::Latest);
-                let find = holders.find(filter).projection(doc! { "tenantId": 1 });
+                let find = holders.find(filter).projection(Due::fields());
                 let find = find.sort(doc! { "revocation.nextTryAt": 1 }).limit(limit);
                 Read::Latest.find(find).await
             })
             .await?;
-        Ok(found
-            .iter()
-            .filter_map(|holder| {
-                Some(Due {
-                    token: LeaseToken::new(holder.get_str("_id").ok()?).ok()?,
-                    lease_type: lease_type.clone(),
-                    tenant: holder.get_str("tenantId").unwrap_or_default().to_owned(),
-                })
-            })
-            .collect())
+        Ok(found.iter().filter_map(Due::of).collect())
     }
 
-    /// Takes the right to clean up, if it is due and nobody has it. Counts as a try, and after so many of them as a failure
-    /// until it succeeds: so one that kills its process, again and again, is seen, and does not go from pod to pod.
+    /// Up to `limit` documents of these types whose clean-up others leave to this pod, for they could not ask it. An index
+    /// holds these and nothing else.
+    pub(crate) async fn left_to(
+        &self,
+        pod: &PodId,
+        types: &[LeaseType],
+        limit: i64,
+        deadline: Instant,
+    ) -> Result<Vec<Due>, StoreError> {
+        let types: Vec<&str> = types.iter().map(LeaseType::as_str).collect();
+        let mut filter = left_to(pod);
+        filter.extend(doc! {
+            "state": HolderState::Revoking,
+            "type": { "$in": types },
+            "_id": is_token(),
+        });
+        let found = self
+            .step("find clean-ups left to this pod", deadline, async {
+                let holders = self.holders(&Read::Latest);
+                let find = holders.find(filter).projection(Due::fields());
+                Read::Latest.find(find.limit(limit)).await
+            })
+            .await?;
+        Ok(found.iter().filter_map(Due::of).collect())
+    }
+
+    /// Takes the right to clean up, if nobody has it and it is due, or left to the pod that asks. Counts as a try, and after
+    /// so many of them as a failure until it succeeds: so one that kills its process, again and again, is seen, and does not
+    /// go from pod to pod. What is left to a pod is so for one try: if its handler does not succeed, it is tried again when
+    /// it is due.
     pub(crate) async fn claim(
         &self,
         token: &LeaseToken,
@@ -89,7 +124,11 @@ impl LeaseStore {
         deadline: Instant,
     ) -> Result<Option<Claimed>, StoreError> {
         let step = "claim a clean-up";
-        let filter = due(doc! { "_id": token.as_str() });
+        let filter = doc! {
+            "_id": token.as_str(),
+            "state": HolderState::Revoking,
+            "$or": [is_due(), left_to(by)],
+        };
         let until = doc! { "$add": ["$$NOW", CLAIM.as_millis() as i64] };
         // Whatever stands there, the claim can be written, or a broken document would come up again and again.
         let of =
@@ -111,6 +150,7 @@ impl LeaseStore {
             "nextTryAt": { "$cond": [&failed, when_failed, until] },
             "failed": failed,
             "attempts": { "$add": [attempts, 1_i64] },
+            "unreached": false,
         };
         let update = doc! { "$set": { "revocation": { "$mergeObjects": [revocation, claimed] } } };
         let claimed = self.find_and_update(step, filter, update, deadline).await?;
@@ -193,6 +233,7 @@ impl LeaseStore {
                 "revocation.lastError": { "$literal": failed.error },
                 "revocation.failed": failed.failed,
                 "revocation.waitsForPod": failed.by_pod,
+                "revocation.unreached": failed.unreached,
             } },
             doc! { "$unset": "revocation.claim" },
         ];
@@ -329,11 +370,19 @@ impl LeaseStore {
 /// REVOKING, and its next try is due. A claim moves the next try to its own end, so this also says that nobody has it.
 /// What is no date sorts before all dates: a broken document is due, and so comes to light.
 fn due(mut filter: Document) -> Document {
-    filter.extend(doc! {
-        "state": HolderState::Revoking,
-        "$expr": { "$lte": ["$revocation.nextTryAt", "$$NOW"] },
-    });
+    filter.insert("state", HolderState::Revoking);
+    filter.extend(is_due());
     filter
+}
+
+fn is_due() -> Document {
+    doc! { "$expr": { "$lte": ["$revocation.nextTryAt", "$$NOW"] } }
+}
+
+/// This pod's own, which others could not ask it to clean up. Every claim takes the mark away, and only the end of a claim
+/// sets it, so this also says that nobody is at work on it.
+fn left_to(pod: &PodId) -> Document {
+    doc! { "pod": pod.as_str(), "revocation.unreached": true }
 }
 
 /// REVOKING, and nobody is at work on it.

@@ -117,6 +117,27 @@ async fn clean_ups_that_are_not_due_are_not_in_the_way_of_one_that_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_to_a_pod_is_found_among_all_that_is_being_revoked() {
+    let crowd = Crowd::new().await;
+    let in_pod = |holder: &mut Document, unreached: bool| {
+        revoking(holder, false);
+        holder.insert("pod", "pod-a");
+        let revocation = holder.get_document_mut("revocation").unwrap();
+        revocation.extend(doc! { "waitsForPod": true, "unreached": unreached });
+    };
+    crowd.add(MANY, |_, holder| in_pod(holder, false)).await;
+    let cleanups = crowd.world.leases.cleanups();
+    let (types, pod) = ([lease_type("soft")], pod_id("pod-a"));
+    let (none, examined) = crowd.examined(cleanups.left_to(&pod, &types, 9)).await;
+    assert_eq!(none.unwrap(), []);
+    assert_few(&examined, &["find"], 0);
+    crowd.add(2, |_, holder| in_pod(holder, true)).await;
+    let (left, examined) = crowd.examined(cleanups.left_to(&pod, &types, 9)).await;
+    assert_eq!(left.unwrap().len(), 2);
+    assert_few(&examined, &["find"], 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn more_times_to_live_than_a_query_has_branches_are_looked_for_in_several() {
     const TTLS: usize = 150;
     let crowd = Crowd::new().await;

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use lease_brain::api::Problem;
+use lease_shared::LeaseToken;
 use mongodb::bson::{DateTime, doc};
+use tokio::net::TcpListener;
 
 use super::proxy::Proxy;
-use crate::fleet::{Answer, Fleet, Plug, PodOptions, StandIn, token};
+use crate::fleet::{Answer, Fleet, Plug, Pod, PodOptions, StandIn, token};
 
 const INTERNAL: &str = "/internal/lease/revoked";
 
@@ -92,6 +94,78 @@ async fn what_ran_in_a_pod_that_was_asked_in_vain_is_gone_as_soon_as_that_is_dea
     stand_in.die();
     fleet.gone(&lease).await;
     assert_eq!(plug.all().begun, 0);
+}
+
+/// A lease in `b`, which lives, and which the others have asked in vain so often that they wait for minutes: nothing
+/// listens where it says that it does.
+struct Unheard {
+    a: Pod,
+    b: Pod,
+    c: Pod,
+    lease: LeaseToken,
+}
+
+impl Unheard {
+    const ASKED: i64 = 8;
+
+    async fn new(fleet: &Fleet, plug: &Plug) -> Self {
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let advertise = format!("--advertise=http://{}", closed.local_addr().unwrap());
+        drop(closed);
+        let wrong = PodOptions::with(&["--stale=60s", &advertise]);
+        let (a, b, c) = tokio::join!(fleet.pod("a"), fleet.pod_with("b", wrong), fleet.pod("c"));
+        let lease = token(fleet.lease("ada", Some(&b), true, &plug.url("/a")).await);
+        // So that it is asked, and does nothing about it yet.
+        b.pause();
+        a.revoke(&lease).await;
+        fleet.failed(&lease, 1).await;
+        let before = doc! { "$set": { "revocation.attempts": Self::ASKED - 1 } };
+        fleet.holders().update_one(doc! {}, before).await.unwrap();
+        let revocation = fleet.failed(&lease, Self::ASKED).await;
+        assert!(!revocation.get_bool("failed").unwrap());
+        assert!(revocation.get_bool("unreached").unwrap());
+        let next = revocation.get_datetime("nextTryAt").unwrap();
+        assert!(next.timestamp_millis() > fleet.now().await + 60_000);
+        b.resume();
+        Self { a, b, c, lease }
+    }
+
+    /// How many handlers have ended, in `b` and in the others.
+    async fn handled(&self) -> (u64, u64) {
+        let others = self.a.handled().await + self.c.handled().await;
+        (self.b.handled().await, others)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pod_that_nobody_can_reach_ends_itself_what_runs_in_it() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Status(200)).await;
+    let unheard = Unheard::new(&fleet, &plug).await;
+    fleet.gone(&unheard.lease).await;
+    assert_eq!(plug.calls("/a").begun, 1);
+    assert_eq!(unheard.handled().await, (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handler_that_fails_in_a_pod_that_nobody_can_reach_is_not_tried_again_before_its_time() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Status(500)).await;
+    let unheard = Unheard::new(&fleet, &plug).await;
+    let tried = fleet.failed(&unheard.lease, Unheard::ASKED + 1).await;
+    let error = tried.get_str("lastError").unwrap();
+    assert!(error.contains("500"), "{error}");
+    // Whose clean-ups show that the pod has looked for what is left to it.
+    plug.answer_path("/other", Answer::Status(200));
+    for user in ["x", "y"] {
+        let url = plug.url("/other");
+        let other = token(fleet.lease(user, Some(&unheard.b), true, &url).await);
+        fleet.revoke(&other).await;
+        fleet.gone_alone(&other).await;
+    }
+    assert_eq!(fleet.revocation(&unheard.lease).await, tried);
+    assert_eq!(plug.calls("/a").begun, 1);
+    fleet.only_booked(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

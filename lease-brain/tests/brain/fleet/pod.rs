@@ -186,7 +186,8 @@ impl Pod {
 
     /// How many handlers have ended in it so far.
     pub(crate) async fn handled(&self) -> u64 {
-        let answer = client().get(self.url("/metrics")).send().await.unwrap();
+        let url = format!("http://{}/metrics", self.bound());
+        let answer = client().get(url).send().await.unwrap();
         let text = answer.text().await.unwrap();
         let ended = text
             .lines()

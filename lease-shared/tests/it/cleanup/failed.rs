@@ -115,6 +115,35 @@ async fn what_waits_for_a_pod_is_due_when_that_pod_is_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_pod_could_not_be_asked_to_do_it_may_take_before_it_is_due_and_once() {
+    let world = world().await;
+    let cleanups = world.leases.cleanups();
+    let (own, other) = (pod_id("pod-a"), pod_id("pod-b"));
+    let token = exclusive(&world).await;
+    let left_to = async |pod| {
+        let left = cleanups.left_to(pod, &types(), 9).await.unwrap();
+        left.into_iter().map(|due| due.token).collect::<Vec<_>>()
+    };
+    assert_eq!(left_to(&own).await, []);
+    let asking = claim(&world.leases, &token).await.unwrap();
+    let next = asking.leave_to_pod("no answer").await.unwrap();
+    assert!(next.after > Duration::from_secs(3), "time for two looks");
+    let later = doc! { "$set": { "revocation.nextTryAt": { "$add": ["$$NOW", 600_000] } } };
+    world.set(&token, later.clone()).await;
+    assert_eq!(left_to(&other).await, []);
+    assert!(cleanups.claim(&token, &other).await.unwrap().is_none());
+    assert_eq!(left_to(&own).await, std::slice::from_ref(&token));
+    let claimed = cleanups.claim(&token, &own).await.unwrap().unwrap();
+    assert_eq!(claimed.attempts, 2);
+    assert_eq!(left_to(&own).await, [], "it is under way");
+    assert!(cleanups.claim(&token, &own).await.unwrap().is_none());
+    claimed.failed("its handler failed", false).await.unwrap();
+    world.set(&token, later).await;
+    assert_eq!(left_to(&own).await, [], "it was tried there");
+    assert!(cleanups.claim(&token, &own).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_document_is_parked_with_its_error_and_the_others_go_on() {
     let faults = [
         doc! { "$unset": "tenantId" },
