@@ -8,7 +8,7 @@ use crate::fleet::{Answer, Fleet, Plug, PodOptions, token};
 async fn what_a_pod_holds_itself_is_cleaned_up_there() {
     let fleet = Fleet::new().await;
     let plug = Plug::new(Answer::Status(200)).await;
-    let pod = fleet.pod("a").await;
+    let (pod, b, c) = tokio::join!(fleet.pod("a"), fleet.pod("b"), fleet.pod("c"));
     let bound = token(
         fleet
             .lease("ada", Some(&pod), true, &plug.url("/bound"))
@@ -28,6 +28,7 @@ async fn what_a_pod_holds_itself_is_cleaned_up_there() {
         (1, 1)
     );
     assert_eq!(pod.handled().await, 2);
+    assert_eq!((b.handled().await, c.handled().await), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,9 +97,10 @@ async fn what_a_dead_pod_held_outside_itself_is_cleaned_up_by_a_survivor() {
 async fn what_died_with_its_pod_needs_no_handler() {
     let fleet = Fleet::new().await;
     let plug = Plug::new(Answer::Status(200)).await;
-    let (mut dead, _survivor) = tokio::join!(fleet.pod("a"), fleet.pod("b"));
+    let (mut dead, b, c) = tokio::join!(fleet.pod("a"), fleet.pod("b"), fleet.pod("c"));
     let lease = token(fleet.lease("ada", Some(&dead), true, &plug.url("/a")).await);
     dead.kill();
     fleet.gone(&lease).await;
     assert_eq!(plug.calls("/a").begun, 0);
+    assert_eq!((b.handled().await, c.handled().await), (0, 0));
 }
