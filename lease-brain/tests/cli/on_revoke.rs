@@ -5,6 +5,8 @@ use std::{io::ErrorKind, net::TcpListener, time::Duration};
 use mongodb::bson::doc;
 
 use crate::{
+    brain::Brain,
+    receiver::Receiver,
     running::Running,
     support::{Output, World, bare},
 };
@@ -171,6 +173,25 @@ async fn call_of_a_vanished_wrapper_is_left_to_a_brain_and_its_slot_stays_taken(
     let payload = doc! { "url": url, "method": "POST" };
     assert_eq!(holder.get_document("payload").unwrap(), &payload);
     assert_eq!(world.stored().await, (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_of_a_command_whose_guardian_was_killed_too_is_made_once_by_one_of_the_brains() {
+    let world = World::with_pdf(600).await;
+    let receiver = Receiver::answering(200).await;
+    let _brains = [Brain::start(&world, "a"), Brain::start(&world, "b")];
+    let url = receiver.url("/off");
+    let mut running = Running::start(&world, &["--on-revoke", &url], "exec sleep 300");
+    running.mark.kill_lease();
+    running.kill_wrapper();
+    assert_eq!(world.stored().await, (1, 1));
+    assert_eq!(receiver.seen().len(), 0);
+    world.age(Duration::from_secs(601)).await;
+    world.until_nothing_is_stored();
+    assert_eq!(receiver.seen().len(), 1);
+    running.mark.await_sleepers(1);
+    let acquire = ["acquire", "pdf", "--user", "bob", "--wait", "0s"];
+    assert_eq!(world.lease(&acquire).code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

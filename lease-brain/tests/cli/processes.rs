@@ -63,6 +63,19 @@ impl Mark {
         });
     }
 
+    /// Kills `lease` and its guardian with -9, neither of which sees the other go.
+    pub(crate) fn kill_lease(&self) {
+        let all = self.all().into_iter();
+        let ours: Vec<i32> = all
+            .filter(|(name, _)| name == "lease")
+            .map(|(_, pid)| pid)
+            .collect();
+        assert_eq!(ours.len(), 2, "a wrapper and its guardian");
+        for number in [Signal::STOP, Signal::KILL] {
+            ours.iter().for_each(|pid| signal(*pid, number));
+        }
+    }
+
     /// One of the processes has been stopped by a signal.
     #[track_caller]
     pub(crate) fn await_stopped(&self) {
