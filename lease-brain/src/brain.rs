@@ -13,7 +13,7 @@ use mongodb::Database;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
@@ -70,6 +70,8 @@ pub struct Brain {
     tasks: Tasks,
     working: Working,
     drain: Duration,
+    /// Ends the handlers and jobs that run, and all that waits for `stopping`. Last, after those who wait for handlers.
+    _gone: DropGuard,
 }
 
 /// What ends by itself when the brain stops.
@@ -249,11 +251,10 @@ impl Brain {
     }
 }
 
-/// A brain that has ended, however it did, acquires nothing more; its tasks end with it.
+/// A brain that has ended, however it did, acquires nothing more; its tasks and its handlers end with it, wherever they are.
 impl Drop for Brain {
     fn drop(&mut self) {
         self.leases.refuse_new();
-        self.stopping.cancel();
     }
 }
 
@@ -335,5 +336,61 @@ impl BrainBuilder {
     pub fn drain(mut self, limit: Duration) -> Self {
         self.drain = limit;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn never() -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(std::future::pending()))
+    }
+
+    fn working() -> Working {
+        Working {
+            serving: never(),
+            cleaning: never(),
+            sweeping: never(),
+        }
+    }
+
+    async fn told(ended: impl Future<Output = BrainError>) -> String {
+        let within = Duration::from_secs(10);
+        let ended = tokio::time::timeout(within, ended).await;
+        ended.expect("its end is noticed").to_string()
+    }
+
+    #[tokio::test]
+    async fn end_of_any_part_that_should_not_end_is_told_by_its_name() {
+        type Part = fn(&mut Working) -> &mut AbortOnDropHandle<()>;
+        let parts: [(&str, Part); 3] = [
+            ("the HTTP server", |working| &mut working.serving),
+            ("the dispatcher", |working| &mut working.cleaning),
+            ("the sweeper", |working| &mut working.sweeping),
+        ];
+        for (name, part) in parts {
+            let mut working = working();
+            *part(&mut working) = AbortOnDropHandle::new(tokio::spawn(async {}));
+            let said = told(working.ended()).await;
+            assert_eq!(said, format!("{name} ended: without an error"));
+            let panics = tokio::spawn(async { panic!("over one document") });
+            *part(&mut working) = AbortOnDropHandle::new(panics);
+            let said = told(working.ended()).await;
+            assert!(said.starts_with(&format!("{name} ended: ")), "{said}");
+            assert!(said.contains("over one document"), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn end_of_any_task_is_told_by_its_name_and_its_problem() {
+        let mut tasks = Tasks::default();
+        tasks.spawn("the first", std::future::pending());
+        tasks.spawn("the second", async { Err("its name was taken".to_owned()) });
+        let said = told(tasks.ended()).await;
+        assert_eq!(said, "the second ended: its name was taken");
+        tasks.spawn("the third", async { panic!("over one document") });
+        let said = told(tasks.ended()).await;
+        assert!(said.contains("over one document"), "{said}");
     }
 }

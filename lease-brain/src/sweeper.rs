@@ -14,6 +14,7 @@ use lease_shared::{LeaseService, PodId, ReconcileReport, in_full};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::SweepReply;
 use crate::cluster::{PodLiveness, PodRegistry, PodStatus};
@@ -85,14 +86,12 @@ impl Sweeper {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
             }
-            // In a task of its own, so that a panic over one document does not end the sweeping.
+            // In a task of its own, so that a panic over one document does not end the sweeping. It ends with this one.
             let sweeper = self.clone();
-            let mut round = tokio::spawn(async move { sweeper.sweep_once(false).await });
+            let round = tokio::spawn(async move { sweeper.sweep_once(false).await });
+            let mut round = AbortOnDropHandle::new(round);
             tokio::select! {
-                () = stop.cancelled() => {
-                    round.abort();
-                    return;
-                }
+                () = stop.cancelled() => return,
                 ended = &mut round => match ended {
                     Ok(report) => tell(&report),
                     Err(error) => {

@@ -15,6 +15,7 @@ use lease_brain::tex::TexOptions;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 /// The store takes documents that are nested 180 deep, and the driver calls itself for each level of what it reads: such a
 /// document is to be found unreadable, and not to end the process. Only what is used of it is memory.
@@ -87,7 +88,7 @@ fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
 
 async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
     let shutdown = Shutdown::default();
-    signals(shutdown.clone())?;
+    let _signals = signals(shutdown.clone())?;
     let database = settings.mongo.database().await?;
     let documents = settings.mongo.documents(&database);
     let listen = settings.http.listen;
@@ -131,11 +132,11 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first signal drains, the second aborts.
-fn signals(shutdown: Shutdown) -> std::io::Result<()> {
+/// The first signal drains, the second aborts, for as long as the handle is there.
+fn signals(shutdown: Shutdown) -> std::io::Result<AbortOnDropHandle<()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    tokio::spawn(async move {
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         for stop in [&shutdown.drain, &shutdown.abort] {
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -143,8 +144,7 @@ fn signals(shutdown: Shutdown) -> std::io::Result<()> {
             }
             stop.cancel();
         }
-    });
-    Ok(())
+    })))
 }
 
 /// Histograms in buckets, so that those of several pods can be added up.

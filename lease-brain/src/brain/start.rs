@@ -38,7 +38,10 @@ impl BrainBuilder {
             access: self.access,
             ..Site::default()
         });
-        let stopping = CancellationToken::new();
+        // Whatever becomes of this: what no handle can end, ends with the brain, or with a start that does not become one.
+        let gone = CancellationToken::new();
+        let stopping = gone.child_token();
+        let ending = gone.clone().drop_guard();
         let mut tasks = Tasks::default();
         if self.secret.is_none() {
             tracing::warn!(
@@ -92,7 +95,7 @@ impl BrainBuilder {
             .await?
             .map_err(BrainError::Store)?;
 
-        let runner = Runner::new(handlers.clone());
+        let runner = Runner::new(handlers.clone(), gone);
         let peers = Peers::new(self.secret.clone()).map_err(BrainError::Client)?;
         let dispatcher = Dispatcher {
             pod: registry.pod().clone(),
@@ -181,6 +184,7 @@ impl BrainBuilder {
                 sweeping,
             },
             drain: self.drain,
+            _gone: ending,
         })
     }
 }

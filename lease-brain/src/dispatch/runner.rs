@@ -14,6 +14,7 @@ use futures_util::future::{BoxFuture, Shared};
 use lease_shared::{LeaseToken, LeaseType, Revocation, in_full};
 use supervise::BootInstant;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::places::{ALONE, PLACES};
@@ -33,6 +34,8 @@ pub(crate) struct Runner {
     gate: Arc<Gate>,
     running: Arc<Mutex<HashMap<LeaseToken, Running>>>,
     tasks: TaskTracker,
+    /// Cancelled when the brain is gone, and its handlers with it.
+    gone: CancellationToken,
 }
 
 /// How many handlers run at a time, whether this pod's dispatcher asked for them, other pods did, or a late heartbeat.
@@ -56,7 +59,8 @@ impl Gate {
 }
 
 impl Runner {
-    pub(crate) fn new(registry: HandlerRegistry) -> Self {
+    /// Whose handlers are ended, wherever they are, when `gone` is cancelled.
+    pub(crate) fn new(registry: HandlerRegistry, gone: CancellationToken) -> Self {
         let types = registry.types().into_iter();
         let gate = Gate {
             all: Semaphore::new(PLACES),
@@ -67,6 +71,7 @@ impl Runner {
             gate: Arc::new(gate),
             running: Arc::default(),
             tasks: TaskTracker::new(),
+            gone,
         }
     }
 
@@ -115,15 +120,22 @@ impl Runner {
             outcome
         };
         let all = Arc::clone(&self.running);
+        let gone = self.gone.clone();
         let task = self.tasks.spawn(async move {
-            let outcome = work.await;
+            let outcome = gone.run_until_cancelled(work).await;
             all.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&token);
             outcome
         });
-        let outcome =
-            task.map(|ended| ended.unwrap_or_else(|_| Err("the process is ending".to_owned())));
+        let outcome = async move {
+            match task.await {
+                Ok(Some(outcome)) => outcome,
+                // Who waits for this ends as well, and must not write that the handler failed.
+                Ok(None) => std::future::pending().await,
+                Err(_) => Err("the process is ending".to_owned()),
+            }
+        };
         outcome.boxed().shared()
     }
 
@@ -162,6 +174,8 @@ async fn before<T>(deadline: BootInstant, work: impl Future<Output = T>) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use lease_shared::{HandlerError, LeaseHandler, RevocationReason, SlotReturn, Tenancy};
+
     use super::*;
 
     /// Polled at once again each time, and counts that.
@@ -173,6 +187,47 @@ mod tests {
             Poll::<()>::Pending
         })
         .await;
+    }
+
+    #[derive(Debug)]
+    struct Hangs;
+
+    impl LeaseHandler for Hangs {
+        fn slot_return(&self) -> SlotReturn {
+            SlotReturn::AfterCleanup
+        }
+
+        fn on_revoked<'a>(&'a self, _: &'a Revocation) -> BoxFuture<'a, Result<(), HandlerError>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn handler_that_ends_with_its_brain_is_not_told_to_have_failed() {
+        let lease_type = LeaseType::new("bench").unwrap();
+        let mut registry = HandlerRegistry::default();
+        registry
+            .register(lease_type.clone(), Arc::new(Hangs))
+            .unwrap();
+        let gone = CancellationToken::new();
+        let runner = Runner::new(registry, gone.clone());
+        let revocation = Revocation {
+            token: LeaseToken::new("0123456789abcdef0123456789abcdef").unwrap(),
+            lease_type,
+            reason: RevocationReason::Idle,
+            tenancy: Tenancy::new("acme", "thesis", "ada").unwrap(),
+            holder_ref: String::new(),
+            pod: None,
+            pod_bound: false,
+            payload: Default::default(),
+        };
+        let until = BootInstant::now() + Duration::from_secs(60);
+        let mut told = pin!(runner.run(revocation, until));
+        assert_eq!(told.as_mut().now_or_never(), None);
+        gone.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(10), runner.idle());
+        ended.await.expect("it ends");
+        assert_eq!(told.as_mut().now_or_never(), None);
     }
 
     #[tokio::test]
