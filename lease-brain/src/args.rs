@@ -144,9 +144,18 @@ pub enum InvalidArgs {
     /// No document could be compiled there.
     #[error("--tex-scratch-dir {} is no directory: create it, or leave the option out", .0.display())]
     NoScratchDir(PathBuf),
-    /// The sweep would do nothing but run.
-    #[error("--reap-interval \"{}\" must be at least 100ms; 30s is usual", format_duration(*.0))]
-    ReapInterval(Duration),
+    /// A time in which nothing would happen, or nothing but that.
+    #[error("--{option} \"{}\" must be {rule}; {usual} is usual", format_duration(*value))]
+    Time {
+        /// Which one, for example `drain`.
+        option: &'static str,
+        /// What it was set to.
+        value: Duration,
+        /// What it must be.
+        rule: &'static str,
+        /// What it is without being set.
+        usual: &'static str,
+    },
 }
 
 impl From<InvalidPodSettings> for InvalidArgs {

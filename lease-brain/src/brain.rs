@@ -259,6 +259,9 @@ impl Drop for Brain {
 }
 
 impl BrainBuilder {
+    /// More often than this, a round does nothing but keep the store busy.
+    const SHORTEST: Duration = Duration::from_millis(100);
+
     /// Has the revoked leases of one more type cleaned up by `handler`.
     ///
     /// # Errors
@@ -315,18 +318,18 @@ impl BrainBuilder {
         self
     }
 
-    /// How long a pause between two sweeps is on average; 30 s unless said otherwise. Too small, and every pod keeps the
-    /// store busy with looking.
+    /// How long a pause between two sweeps is on average; 30 s unless said otherwise, and 100 ms at least. Too small, and
+    /// every pod keeps the store busy with looking.
     #[must_use]
     pub fn reap_interval(mut self, interval: Duration) -> Self {
-        self.reap_interval = interval;
+        self.reap_interval = interval.max(Self::SHORTEST);
         self
     }
 
-    /// How long between two reconciles, which look at every counter; 5 min unless said otherwise.
+    /// How long between two reconciles, which look at every counter; 5 min unless said otherwise, and 100 ms at least.
     #[must_use]
     pub fn reconcile_interval(mut self, interval: Duration) -> Self {
-        self.reconcile_interval = interval;
+        self.reconcile_interval = interval.max(Self::SHORTEST);
         self
     }
 

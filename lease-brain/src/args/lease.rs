@@ -75,11 +75,63 @@ pub struct LeaseSettings {
     pub allow_project_commands: bool,
 }
 
+/// The bounds of a time that somebody may have meant.
+struct Bounds {
+    option: &'static str,
+    of: fn(&LeaseArgs) -> Duration,
+    least: (Duration, &'static str),
+    most: (Duration, &'static str),
+    usual: &'static str,
+}
+
+const OFTEN: (Duration, &str) = (Duration::from_millis(100), "at least 100ms");
+const A_DAY: (Duration, &str) = (Duration::from_secs(24 * 3600), "at most 1day");
+const A_MONTH: (Duration, &str) = (Duration::from_secs(30 * 24 * 3600), "at most 30days");
+
+const TIMES: [Bounds; 3] = [
+    Bounds {
+        option: "reap-interval",
+        of: |args| args.reap_interval,
+        least: OFTEN,
+        most: A_DAY,
+        usual: "30s",
+    },
+    Bounds {
+        option: "reconcile-interval",
+        of: |args| args.reconcile_interval,
+        least: OFTEN,
+        most: A_MONTH,
+        usual: "5m",
+    },
+    Bounds {
+        option: "drain",
+        of: |args| args.drain,
+        least: (Duration::ZERO, ""),
+        most: A_DAY,
+        usual: "25s",
+    },
+];
+
+impl Bounds {
+    fn check(&self, args: &LeaseArgs) -> Result<(), InvalidArgs> {
+        let value = (self.of)(args);
+        let rule = match value {
+            _ if value < self.least.0 => self.least.1,
+            _ if value > self.most.0 => self.most.1,
+            _ => return Ok(()),
+        };
+        Err(InvalidArgs::Time {
+            option: self.option,
+            value,
+            rule,
+            usual: self.usual,
+        })
+    }
+}
+
 impl LeaseArgs {
     pub(super) fn resolve(self) -> Result<LeaseSettings, InvalidArgs> {
-        if self.reap_interval < Duration::from_millis(100) {
-            return Err(InvalidArgs::ReapInterval(self.reap_interval));
-        }
+        TIMES.iter().try_for_each(|time| time.check(&self))?;
         if let Some(path) = self.secrets_dir.as_ref().filter(|path| !path.is_dir()) {
             return Err(InvalidArgs::NoSecretsDir(path.clone()));
         }

@@ -17,7 +17,7 @@ impl Brain {
     /// No new leases; STOPPING; what runs is finished and what is held given back by its consumers; STOPPED. Whatever takes
     /// longer than the drain's time is left to other pods: it stands in the store.
     pub(super) async fn drain(&mut self) {
-        let end = Instant::now() + self.drain;
+        let end = after(self.drain);
         tracing::info!(limit.seconds = self.drain.as_secs_f64(), "draining");
         self.leases.refuse_new();
         self.stopping.cancel();
@@ -51,7 +51,7 @@ impl Brain {
         // What takes longer is ended in time to give its lease back.
         let tex = self.tex.clone();
         let late = async {
-            tokio::time::sleep_until(end - LAST_WORD).await;
+            tokio::time::sleep_until(end.checked_sub(LAST_WORD).unwrap_or(end)).await;
             if let Some(tex) = tex {
                 tex.end_all();
             }
@@ -82,6 +82,13 @@ impl Brain {
     }
 }
 
+/// A moment that far from now, or one that nobody lives to see.
+fn after(limit: Duration) -> Instant {
+    const LONG: Duration = Duration::from_secs(365 * 24 * 3600);
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or_else(|| now + LONG)
+}
+
 /// Writes where this pod stands, unless the store takes longer than there is time.
 async fn said(until: Instant, what: &str, saying: impl Future<Output = Result<(), PodError>>) {
     let problem = match timeout_at(until, saying).await {
@@ -90,4 +97,9 @@ async fn said(until: Instant, what: &str, saying: impl Future<Output = Result<()
         Err(_) => "the store did not answer in time".to_owned(),
     };
     tracing::warn!(problem, "could not say that this pod {what}");
+}
+
+#[test]
+fn drain_without_an_end_ends_after_all_else() {
+    assert!(after(Duration::MAX) > after(Duration::from_secs(24 * 3600)));
 }

@@ -83,7 +83,11 @@ impl PodSettings {
             );
             return Err(InvalidPodSettings::duration("heartbeat", heartbeat, cure));
         }
-        let fewest = heartbeat.saturating_mul(3);
+        if heartbeat > KEPT / 3 {
+            let cure = "must be at most 20m, a third of what a pod may be silent for; 10s is usual";
+            return Err(InvalidPodSettings::duration("heartbeat", heartbeat, cure));
+        }
+        let fewest = heartbeat * 3;
         if stale < fewest {
             let cure = format!(
                 "must be at least three heartbeats of {}, so {} or more: one lost heartbeat is no death",
@@ -172,6 +176,15 @@ mod tests {
         check("", |it| {
             it.heartbeat = millis(100);
             it.stale = millis(300);
+        });
+        let cure = "must be at most 20m, a third of what a pod may be silent for; 10s is usual";
+        check(&format!("heartbeat \"20m 1s\" {cure}"), |it| {
+            it.heartbeat = seconds(1201);
+            it.stale = seconds(3603);
+        });
+        check("", |it| {
+            it.heartbeat = seconds(1200);
+            it.stale = seconds(3600);
         });
         let cure = "must be at least three heartbeats of 10s, so 30s or more: one lost heartbeat is no death";
         check(&format!("stale \"29s 999ms\" {cure}"), |it| {

@@ -126,6 +126,15 @@ async fn lease_is_held_past_its_time_to_live_for_as_long_as_the_command_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kill_grace_of_ages_is_refused_like_any_that_is_too_long() {
+    let world = World::with_pdf(8).await;
+    let ages = ["run", "pdf", "--kill-grace", "500000000000y", "--", "true"];
+    let output = world.lease(&ages);
+    let error = output.error(78);
+    assert!(error.ends_with("pass a shorter --kill-grace"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kill_grace_that_is_too_long_is_refused_before_any_wait() {
     let world = World::with_pdf(8).await;
     world.acquire(&["pdf"]);

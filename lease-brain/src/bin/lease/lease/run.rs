@@ -92,7 +92,7 @@ pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<Ex
 
 fn grace(asked: Option<Duration>, ttl: Duration) -> anyhow::Result<Duration> {
     let grace = asked.unwrap_or_else(|| Duration::from_secs(5).min(ttl / 3));
-    if ttl < grace * 3 {
+    if ttl < grace.saturating_mul(3) {
         let problem = format!(
             "the lease's time to live ({ttl:?}) is below three times the kill grace ({grace:?}): raise ttlSeconds in \
              its definition, or pass a shorter --kill-grace"
