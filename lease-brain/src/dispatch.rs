@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{PodLiveness, PodRegistry};
 use crate::handlers::HandlerRegistry;
+use crate::jitter::around;
 use peer::Asked;
 pub(crate) use peer::{AFTERWARDS, Peers};
 use places::{Places, WAITING};
@@ -137,7 +138,7 @@ impl Dispatcher {
                         true => SCAN_ON,
                         false => SCAN,
                     };
-                    scan.set(tokio::time::sleep(pause.mul_f64(0.75 + fastrand::f64() / 2.0)));
+                    scan.set(tokio::time::sleep(around(pause, 0.75..=1.25, fastrand::f64())));
                 }
             }
         }

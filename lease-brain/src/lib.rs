@@ -12,6 +12,7 @@ mod guard;
 pub mod handlers;
 mod http;
 mod insights;
+mod jitter;
 mod jobs;
 pub mod mcp;
 pub mod metrics;

@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::SweepReply;
 use crate::cluster::{PodLiveness, PodRegistry, PodStatus};
+use crate::jitter::around;
 use crate::metrics;
 use guard::{Guard, Roll};
 
@@ -80,7 +81,7 @@ impl Sweeper {
     /// Sweeps again and again until it is told to stop. The first pause is a random part of the interval, so that pods
     /// that were started together do not sweep in step.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        let mut pause = self.interval.mul_f64(fastrand::f64());
+        let mut pause = first_pause(self.interval, fastrand::f64());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -100,7 +101,7 @@ impl Sweeper {
                     }
                 },
             }
-            pause = self.interval.mul_f64(0.75 + fastrand::f64() / 2.0);
+            pause = next_pause(self.interval, fastrand::f64());
         }
     }
 
@@ -203,6 +204,16 @@ impl Sweeper {
     }
 }
 
+/// Any part of the interval: pods that were started together begin at different times.
+fn first_pause(interval: Duration, random: f64) -> Duration {
+    around(interval, 0.0..=1.0, random)
+}
+
+/// The interval and a quarter of it more or less, so that they do not come into step.
+fn next_pause(interval: Duration, random: f64) -> Duration {
+    around(interval, 0.75..=1.25, random)
+}
+
 /// By the newest row of each name: the older ones are of those that it replaced.
 fn roll(liveness: &PodLiveness) -> Roll {
     let mut roll = Roll::default();
@@ -252,5 +263,22 @@ fn tell(report: &SweepReply) {
     } = report;
     if idle + pod + stale + finished + corrected > 0 {
         tracing::info!(idle, pod, stale, finished, corrected, "swept");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_pause_is_a_part_of_the_interval_and_the_others_are_about_as_long() {
+        let interval = Duration::from_secs(30);
+        // Where in the range, the first pause, and the others.
+        for (random, first, next) in [(0.0, 0.0, 22.5), (0.5, 15.0, 30.0), (1.0, 30.0, 37.5)] {
+            let seconds = Duration::from_secs_f64;
+            assert_eq!(first_pause(interval, random), seconds(first), "{random}");
+            assert_eq!(next_pause(interval, random), seconds(next), "{random}");
+        }
+        assert_eq!(next_pause(Duration::MAX, 1.0), Duration::MAX);
     }
 }
