@@ -10,7 +10,7 @@ mod provider;
 mod rights;
 mod session;
 mod stream;
-mod tokens;
+pub(crate) mod tokens;
 
 use lease_brain::api::Problem;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};

@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
 use serde_json::{Value, json};
 
-pub(super) const SECRET: &str = "the-secret-of-tokens-in-these-tests";
+pub(crate) const SECRET: &str = "the-secret-of-tokens-in-these-tests";
 /// In claims that nobody may repeat.
 pub(super) const MARK: &str = "marked-text-of-a-claim";
 pub(super) const ISSUER: &str = "https://idp.test";
@@ -32,7 +32,7 @@ pub(super) fn claims(changes: Value) -> Value {
 }
 
 /// A good token but for these claims.
-pub(super) fn token(changes: Value) -> String {
+pub(crate) fn token(changes: Value) -> String {
     signed_with(SECRET.as_bytes(), &Header::default(), &claims(changes))
 }
 

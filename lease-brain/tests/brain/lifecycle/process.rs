@@ -50,6 +50,11 @@ impl Process {
 
     /// Asks it, as soon as it listens.
     pub(super) async fn get(&self, path: &str) -> Reply {
+        self.get_with(path, "x-vance-internal-token", SECRET).await
+    }
+
+    /// The same, showing something else.
+    pub(super) async fn get_with(&self, path: &str, header: &str, value: &str) -> Reply {
         let endpoint = || {
             let log = self.log();
             let (_, rest) = log.split_once("\"endpoint\":\"")?;
@@ -61,10 +66,7 @@ impl Process {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = format!("{}{path}", endpoint().unwrap());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let call = client
-            .get(url)
-            .header("x-vance-internal-token", SECRET)
-            .timeout(SOON);
+        let call = client.get(url).header(header, value).timeout(SOON);
         Reply::of(call.send().await.unwrap()).await
     }
 

@@ -4,10 +4,12 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use reqwest::StatusCode;
+use serde_json::json;
 use test_mongo::{FailCommand, Mongod, TestMongo, eventually};
 
 use super::process::Process;
 use crate::fleet::{Fleet, SECRET, SOON};
+use crate::insights::tokens;
 
 fn database(mongo: &TestMongo) -> String {
     format!("--database={}", mongo.name())
@@ -31,6 +33,52 @@ async fn while_the_store_is_away_a_start_serves_says_that_it_knows_nothing_and_g
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_is_away_a_tenant_is_told_that_nothing_is_known_and_not_that_nothing_is_held()
+ {
+    let mut server = Mongod::start().await.unwrap();
+    let mongo = TestMongo::at(&server.uri()).await.unwrap();
+    server.stop().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    std::fs::write(&path, tokens::SECRET).unwrap();
+    let secret = format!("--jwt-secret-file={}", path.display());
+    let brain = Process::start(&server.uri(), &[&database(&mongo), &secret]);
+    let token = tokens::token(json!({}));
+    let (bearer, cookie) = (format!("Bearer {token}"), format!("lease_insights={token}"));
+    let views = ["holders", "counters", "revocations", "overview"];
+    for view in views {
+        let path = format!("/api/insights/acme/{view}");
+        let reply = brain.get_with(&path, "authorization", &bearer).await;
+        assert_eq!(reply.refusal(), (503, "UNKNOWN".to_owned()), "{path}");
+    }
+    let pages = views.map(|view| match view {
+        "overview" => "/insights/acme".to_owned(),
+        view => format!("/insights/acme/{view}"),
+    });
+    for path in &pages {
+        let reply = brain.get_with(path, "cookie", &cookie).await;
+        assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert!(reply.text.contains("is not known now"), "{}", reply.text);
+        assert!(!reply.text.contains("<table"), "{}", reply.text);
+    }
+    server.restart().await.unwrap();
+    eventually("it is ready", SOON, || async {
+        Ok(brain.get("/readyz").await.status == StatusCode::OK)
+    })
+    .await
+    .unwrap();
+    for view in views {
+        let path = format!("/api/insights/acme/{view}");
+        let reply = brain.get_with(&path, "authorization", &bearer).await;
+        assert_eq!(reply.status, StatusCode::OK, "{path}: {reply:?}");
+    }
+    for path in &pages {
+        let reply = brain.get_with(path, "cookie", &cookie).await;
+        assert_eq!(reply.status, StatusCode::OK, "{path}: {reply:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
