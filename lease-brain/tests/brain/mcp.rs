@@ -1,5 +1,6 @@
 //! Sessions at MCP servers, each under a lease: against a fake that fails as it is told, and against real servers.
 
+mod directory;
 mod elsewhere;
 mod real;
 mod session;
