@@ -7,6 +7,7 @@
 //!
 //! Not done here: deciding what is revoked (the sweeper, acquirers, operators).
 
+mod answers;
 mod peer;
 mod places;
 mod route;

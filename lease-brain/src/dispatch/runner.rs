@@ -14,9 +14,11 @@ use futures_util::future::{BoxFuture, Shared};
 use lease_shared::{LeaseToken, LeaseType, Revocation, in_full};
 use supervise::BootInstant;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::answers::Answers;
 use super::places::{ALONE, PLACES};
 use crate::handlers::HandlerRegistry;
 use crate::metrics;
@@ -24,7 +26,7 @@ use crate::metrics;
 /// The time a handler has.
 const HANDLER: Duration = Duration::from_secs(30);
 
-type Outcome = Result<(), String>;
+pub(super) type Outcome = Result<(), String>;
 type Running = Shared<BoxFuture<'static, Outcome>>;
 
 /// The handlers of this pod, and what of them runs.
@@ -33,6 +35,7 @@ pub(crate) struct Runner {
     registry: HandlerRegistry,
     gate: Arc<Gate>,
     running: Arc<Mutex<HashMap<LeaseToken, Running>>>,
+    answers: Answers,
     tasks: TaskTracker,
     /// Cancelled when the brain is gone, and its handlers with it.
     gone: CancellationToken,
@@ -70,6 +73,7 @@ impl Runner {
             registry,
             gate: Arc::new(gate),
             running: Arc::default(),
+            answers: Answers::default(),
             tasks: TaskTracker::new(),
             gone,
         }
@@ -91,6 +95,31 @@ impl Runner {
             }
         };
         running.await
+    }
+
+    /// The same for another pod, which asks under its claim. Asked again, because the answer was lost, it says what came of it
+    /// and runs nothing.
+    pub(crate) async fn run_for_another(
+        &self,
+        claim: &str,
+        revocation: Revocation,
+        until: BootInstant,
+    ) -> Outcome {
+        if let Some(known) = self.answers.under(claim) {
+            return known;
+        }
+        let (runner, claim) = (self.clone(), claim.to_owned());
+        let run = async move {
+            let outcome = runner.run(revocation, until).await;
+            runner.answers.remember(&claim, &outcome);
+            outcome
+        };
+        let gone = self.gone.clone();
+        // The caller may go before there is an answer.
+        let task = self
+            .tasks
+            .spawn(async move { gone.run_until_cancelled(run).await });
+        ended(task).await
     }
 
     fn start(&self, revocation: Revocation, until: BootInstant) -> Running {
@@ -128,15 +157,7 @@ impl Runner {
                 .remove(&token);
             outcome
         });
-        let outcome = async move {
-            match task.await {
-                Ok(Some(outcome)) => outcome,
-                // Who waits for this ends as well, and must not write that the handler failed.
-                Ok(None) => std::future::pending().await,
-                Err(_) => Err("the process is ending".to_owned()),
-            }
-        };
-        outcome.boxed().shared()
+        ended(task).boxed().shared()
     }
 
     /// Waits until no handler runs.
@@ -144,6 +165,15 @@ impl Runner {
         self.tasks.close();
         self.tasks.wait().await;
         self.tasks.reopen();
+    }
+}
+
+async fn ended(task: JoinHandle<Option<Outcome>>) -> Outcome {
+    match task.await {
+        Ok(Some(outcome)) => outcome,
+        // Who waits for this ends as well, and must not write that the handler failed.
+        Ok(None) => std::future::pending().await,
+        Err(_) => Err("the process is ending".to_owned()),
     }
 }
 

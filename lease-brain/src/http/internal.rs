@@ -34,7 +34,10 @@ pub(crate) async fn revoked(
         return Err(Refusal::not_found(Problem::UNKNOWN_TOKEN, message));
     };
     let until = asked + (left - AFTERWARDS);
-    let ran = served.runner.run(revocation, until).await;
+    let ran = served
+        .runner
+        .run_for_another(&call.claim, revocation, until)
+        .await;
     let by = [(POD, call.pod.to_string())];
     ran.map(|()| (StatusCode::NO_CONTENT, by))
         .map_err(|problem| {

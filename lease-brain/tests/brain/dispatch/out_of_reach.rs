@@ -55,6 +55,25 @@ async fn what_runs_outside_a_pod_that_refuses_the_call_is_cleaned_up_elsewhere()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn handler_whose_answer_is_lost_on_the_way_is_asked_again_and_does_not_run_again() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Status(200)).await;
+    let proxy = Proxy::new().await;
+    let advertise = format!("--advertise={}", proxy.endpoint);
+    let behind = PodOptions::with(&[&advertise]);
+    let (a, b, c) = tokio::join!(fleet.pod("a"), fleet.pod_with("b", behind), fleet.pod("c"));
+    proxy.pass_to(&b.bound());
+    proxy.lose_answers(3);
+    let lease = token(fleet.lease("ada", Some(&b), false, &plug.url("/a")).await);
+    a.revoke(&lease).await;
+    fleet.gone(&lease).await;
+    proxy.connected(4).await;
+    assert_eq!(plug.calls("/a").begun, 1);
+    assert_eq!(b.handled().await, 1);
+    assert_eq!(a.handled().await + c.handled().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_runs_in_a_living_pod_is_left_to_it_until_it_does_it() {
     let fleet = Fleet::new().await;
     let plug = Plug::new(Answer::Status(200)).await;

@@ -1,6 +1,7 @@
 //! What stands between two pods, and can be cut.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +22,8 @@ struct Shared {
     connections: watch::Sender<usize>,
     passed: watch::Sender<usize>,
     answers: watch::Sender<usize>,
+    /// How many answers are still to be thrown away.
+    to_lose: AtomicUsize,
 }
 
 impl Proxy {
@@ -33,6 +36,7 @@ impl Proxy {
             connections: watch::Sender::new(0),
             passed: watch::Sender::new(0),
             answers: watch::Sender::new(0),
+            to_lose: AtomicUsize::new(0),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self {
@@ -50,6 +54,11 @@ impl Proxy {
     /// Cuts all callers off. What they have sent goes on its way.
     pub(super) fn cut(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Throws away so many answers from now on, and ends the connection instead.
+    pub(super) fn lose_answers(&self, count: usize) {
+        self.shared.to_lose.store(count, Ordering::SeqCst);
     }
 
     /// Waits until there have been that many connections.
@@ -115,6 +124,11 @@ async fn pass(caller: TcpStream, shared: Arc<Shared>) {
         let mut answer = [0; 4096];
         while let Ok(read @ 1..) = back.read(&mut answer).await {
             shared.answers.send_modify(|answers| *answers += 1);
+            let one_less = |left: usize| left.checked_sub(1);
+            let order = Ordering::SeqCst;
+            if shared.to_lose.fetch_update(order, order, one_less).is_ok() {
+                return;
+            }
             // A caller that is gone hears nothing.
             let _ = to.write_all(&answer[..read]).await;
         }
