@@ -82,7 +82,7 @@ impl Jobs {
     /// Sweeps once.
     pub(crate) fn sweep(&self, sweeper: Sweeper) -> String {
         self.begin(async move |progress| {
-            let swept = sweeper.sweep_once(true).await;
+            let swept = sweeper.sweep_thoroughly().await;
             progress.change(|progress| progress.sweep = Some(swept));
         })
     }

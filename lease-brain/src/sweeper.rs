@@ -1,4 +1,5 @@
-//! The periodic round: reaps what is idle or whose pod is dead, removes what never came to be, reconciles, and tidies.
+//! The periodic round: reaps what is idle or whose pod is dead, and removes what never came to be. And beside it, less often,
+//! what looks at everything: reconciles, and tidies.
 //!
 //! Any number of pods sweep at the same time; conditional writes decide who takes what. A round that cannot do something
 //! says so and goes on: the next round, of this pod or another, tries again. Not done here: cleaning up behind what was
@@ -42,13 +43,7 @@ pub(crate) struct Sweeper {
 pub(crate) struct State {
     began: Instant,
     guard: Mutex<Guard>,
-    last: std::sync::Mutex<Last>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Last {
-    sweep: Option<Instant>,
-    reconcile: Option<Instant>,
+    last: std::sync::Mutex<Option<Instant>>,
 }
 
 impl State {
@@ -62,7 +57,7 @@ impl State {
 
     /// When the last round ended that could look at everything.
     pub(crate) fn last_sweep(&self) -> Option<Instant> {
-        self.last().sweep
+        *self.last()
     }
 
     /// How long nothing has been swept: one that never ends is old as well.
@@ -70,7 +65,7 @@ impl State {
         self.last_sweep().unwrap_or(self.began).elapsed()
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Last> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.last
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -78,19 +73,28 @@ impl State {
 }
 
 impl Sweeper {
-    /// Sweeps again and again until it is told to stop. The first pause is a random part of the interval, so that pods
-    /// that were started together do not sweep in step.
+    /// Sweeps and reconciles again and again until it is told to stop. Neither waits for the other: to look at every counter
+    /// may take long.
     pub(crate) async fn run(self, stop: CancellationToken) {
+        let sweeping = self.repeat(self.interval, &stop, Self::sweep);
+        let reconciling = self.repeat(self.reconcile_interval, &stop, Self::reconcile);
+        tokio::join!(sweeping, reconciling);
+    }
+
+    /// The first pause is a random part of the sweep's interval, so that pods that were started together do not work in step,
+    /// and what an outage left is found soon.
+    async fn repeat<F>(&self, interval: Duration, stop: &CancellationToken, work: fn(Self) -> F)
+    where
+        F: Future<Output = SweepReply> + Send + 'static,
+    {
         let mut pause = first_pause(self.interval, fastrand::f64());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
             }
-            // In a task of its own, so that a panic over one document does not end the sweeping. It ends with this one.
-            let sweeper = self.clone();
-            let round = tokio::spawn(async move { sweeper.sweep_once(false).await });
-            let mut round = AbortOnDropHandle::new(round);
+            // In a task of its own, so that a panic over one document does not end all of it. It ends with this one.
+            let mut round = AbortOnDropHandle::new(tokio::spawn(work(self.clone())));
             tokio::select! {
                 () = stop.cancelled() => return,
                 ended = &mut round => match ended {
@@ -101,12 +105,24 @@ impl Sweeper {
                     }
                 },
             }
-            pause = next_pause(self.interval, fastrand::f64());
+            pause = next_pause(interval, fastrand::f64());
         }
     }
 
-    /// One round over everything. `thorough`, as an operator asks for it: also what else is done only once in a while.
-    pub(crate) async fn sweep_once(&self, thorough: bool) -> SweepReply {
+    /// One round, and all that is else done only once in a while, as an operator asks for it.
+    pub(crate) async fn sweep_thoroughly(self) -> SweepReply {
+        let mut report = self.clone().sweep().await;
+        let reconciled = self.reconcile().await;
+        report.failed.extend(reconciled.failed);
+        SweepReply {
+            corrected: reconciled.corrected,
+            drift: reconciled.drift,
+            ..report
+        }
+    }
+
+    /// One round over what has run out.
+    async fn sweep(self) -> SweepReply {
         let swept = self.leases.sweep().await;
         let mut report = SweepReply {
             idle: swept.idle,
@@ -120,27 +136,22 @@ impl Sweeper {
             report.failed.push(in_full(problem.as_ref()));
             report.complete = false;
         }
-        let due = self
-            .state
-            .last()
-            .reconcile
-            .is_none_or(|last| last.elapsed() >= self.reconcile_interval);
-        if thorough || due {
-            match self.leases.reconciler().reconcile(false).await {
-                Ok(reconciled) => {
-                    self.state.last().reconcile = Some(Instant::now());
-                    note(&reconciled, &mut report);
-                }
-                Err(error) => report.failed.push(in_full(&error)),
-            }
-            if let Err(error) = self.registry.remove_old().await {
-                report.failed.push(in_full(&error));
-            }
-        }
         if report.complete {
-            self.state.last().sweep = Some(Instant::now());
+            *self.state.last() = Some(Instant::now());
         }
-        ::metrics::counter!(metrics::SWEEP_FAILED).increment(report.failed.len() as u64);
+        report
+    }
+
+    /// One look at every counter and every pod.
+    async fn reconcile(self) -> SweepReply {
+        let mut report = SweepReply::default();
+        match self.leases.reconciler().reconcile(false).await {
+            Ok(reconciled) => note(&reconciled, &mut report),
+            Err(error) => report.failed.push(in_full(&error)),
+        }
+        if let Err(error) = self.registry.remove_old().await {
+            report.failed.push(in_full(&error));
+        }
         report
     }
 
@@ -244,6 +255,7 @@ fn note(reconciled: &ReconcileReport, report: &mut SweepReply) {
 }
 
 fn tell(report: &SweepReply) {
+    ::metrics::counter!(metrics::SWEEP_FAILED).increment(report.failed.len() as u64);
     for problem in &report.failed {
         tracing::warn!(
             problem,

@@ -18,6 +18,8 @@ use crate::name::{LeaseToken, LeaseType, PodId};
 pub(crate) const TRIES: i64 = 10;
 /// How long it then waits between tries.
 pub(crate) const WHEN_FAILED: Duration = Duration::from_secs(3600);
+/// Nobody waits longer than for the longest time to live, which is a week.
+const FAR: Duration = Duration::from_secs(8 * 24 * 3600);
 /// How long a claim keeps others away. Longer than any one try of a clean-up may take.
 pub(crate) const CLAIM: Duration = Duration::from_secs(60);
 
@@ -368,7 +370,7 @@ impl LeaseStore {
 }
 
 /// REVOKING, and its next try is due. A claim moves the next try to its own end, so this also says that nobody has it.
-/// What is no date sorts before all dates: a broken document is due, and so comes to light.
+/// What is no date is due as well: a broken document comes to light so.
 fn due(mut filter: Document) -> Document {
     filter.insert("state", HolderState::Revoking);
     filter.extend(is_due());
@@ -376,7 +378,17 @@ fn due(mut filter: Document) -> Document {
 }
 
 fn is_due() -> Document {
-    doc! { "$expr": { "$lte": ["$revocation.nextTryAt", "$$NOW"] } }
+    has_come("$revocation.nextTryAt")
+}
+
+/// A moment has come, or it is so far away that nothing of ours means it: what a primary wrote whose clock was ahead by
+/// years would never come. Most of what is no date sorts before all dates, the rest after them.
+fn has_come(moment: &str) -> Document {
+    let far = doc! { "$add": ["$$NOW", FAR.as_millis() as i64] };
+    doc! { "$or": [
+        { "$expr": { "$lte": [moment, "$$NOW"] } },
+        { "$expr": { "$gt": [moment, far] } },
+    ] }
 }
 
 /// This pod's own, which others could not ask it to clean up. Every claim takes the mark away, and only the end of a claim
@@ -391,7 +403,7 @@ pub(super) fn unclaimed(mut filter: Document) -> Document {
         "state": HolderState::Revoking,
         "$or": [
             { "revocation.claim": { "$exists": false } },
-            { "$expr": { "$lte": ["$revocation.claim.until", "$$NOW"] } },
+            has_come("$revocation.claim.until"),
         ],
     });
     filter

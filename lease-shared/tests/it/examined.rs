@@ -77,8 +77,8 @@ fn assert_few(examined: &[Examined], commands: &[&str], at_most: i32) {
 
 fn revoking(holder: &mut Document, due: bool) {
     // What is not due waits until a day that no test lives to see.
-    let next = if due { 0 } else { i64::from(u32::MAX) * 1000 };
-    let next = DateTime::from_millis(next);
+    let tomorrow = DateTime::now().timestamp_millis() + 24 * 3600 * 1000;
+    let next = DateTime::from_millis(if due { 0 } else { tomorrow });
     let revocation = doc! { "reason": "idle", "at": next, "attempts": 0, "nextTryAt": next };
     holder.extend(doc! { "state": "REVOKING", "revocation": revocation });
 }

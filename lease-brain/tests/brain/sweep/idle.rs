@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongodb::bson::doc;
-use test_mongo::eventually;
+use test_mongo::{FailCommand, Mongod, TestMongo, admin_command, eventually};
 
 use crate::asking::{metric, sweep};
 use crate::fleet::{Answer, Fleet, Plug, PodOptions, SOON, token};
@@ -107,6 +107,41 @@ async fn while_one_pod_stands_still_another_sweeps() {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_idle_is_reaped_while_a_reconcile_takes_its_time() {
+    let server = Mongod::start().await.unwrap();
+    let fleet = Fleet::on(TestMongo::at(&server.uri()).await.unwrap()).await;
+    let idle = token(fleet.lease("ada", None, false, "http://127.0.0.1:1").await);
+    // Of which 50 are read at a time.
+    let counters = (0..500).map(|n| {
+        let key = format!("other|user|acme/user-{n:03}");
+        doc! { "_id": key, "resource": "other", "level": "user", "count": 0, "tokens": [] }
+    });
+    fleet.counters().insert_many(counters).await.unwrap();
+    let namespace = format!("{}.resource_lease_counters", fleet.mongo.name());
+    let slow = FailCommand::on(&["find"]).block(Duration::from_secs(3));
+    let slow = slow.with("namespace", namespace.as_str());
+    let slow = slow.set(&server.uri()).await.unwrap();
+    let pod = fleet.pod("a").await;
+    let begun =
+        doc! { "waitForFailPoint": "failCommand", "timesEntered": 1_i64, "maxTimeMS": 20_000 };
+    admin_command(&server.uri(), begun).await.unwrap();
+    fleet.age(HOUR).await;
+    let within = Duration::from_secs(12);
+    eventually("it is reaped before that has ended", within, async || {
+        let held = doc! { "_id": idle.as_str(), "state": "HELD" };
+        Ok(fleet.holders().find_one(held).await?.is_none())
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        metric(&pod, "vance_lease_drift").await,
+        None,
+        "it is under way"
+    );
+    slow.off().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! What is due is found, type by type, and nothing keeps it from being found.
 
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::{claim, exclusive, types, world};
 use crate::support::{World, lease_type};
@@ -85,4 +85,36 @@ async fn documents_that_nobody_can_claim_are_not_in_the_way() {
     let due = world.leases.cleanups().due(&types(), 5).await.unwrap();
     let due: Vec<_> = due.into_iter().map(|due| due.token).collect();
     assert_eq!(due, [whole]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_try_that_would_never_come_is_now() {
+    let world = world().await;
+    let never = [
+        Bson::MaxKey,
+        Bson::Timestamp(Timestamp {
+            time: u32::MAX,
+            increment: 0,
+        }),
+        DateTime::MAX.into(),
+        // By the clock of a primary that was ahead by some weeks.
+        DateTime::from_millis(DateTime::now().timestamp_millis() + 20 * 24 * 3_600_000).into(),
+    ];
+    for next in never {
+        let token = exclusive(&world).await;
+        let change = doc! { "$set": {
+            "revocation.nextTryAt": { "$literal": next.clone() },
+            "revocation.claim": { "id": "a", "by": "b", "until": { "$literal": next.clone() } },
+        } };
+        world.set(&token, change).await;
+        let cleanups = world.leases.cleanups();
+        let due = cleanups.due(&types(), 5).await.unwrap();
+        assert_eq!(due.len(), 1, "{next}");
+        assert!(cleanups.retry(&token).await.unwrap(), "{next}");
+        let cleanup = claim(&world.leases, &token).await;
+        let cleanup = cleanup.unwrap_or_else(|| panic!("{next}"));
+        let due = cleanups.due(&types(), 5).await.unwrap();
+        assert_eq!(due, [], "it is claimed");
+        assert!(cleanup.finish().await.unwrap());
+    }
 }
