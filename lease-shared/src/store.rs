@@ -196,10 +196,10 @@ impl LeaseStore {
                 doc! { "state": 1, "type": 1, "revocation.nextTryAt": 1 },
                 being_revoked(),
             ),
-            // Empty but for what a pod could not be asked to do.
+            // Empty but for what a pod was asked for in vain.
             partial(
-                doc! { "pod": 1, "type": 1 },
-                doc! { "revocation.unreached": true },
+                doc! { "revocation.waitsForPod": 1, "pod": 1, "revocation.unreached": 1, "type": 1 },
+                doc! { "revocation.waitsForPod": true },
             ),
         ];
         let deadline = Instant::now() + OPERATION;

@@ -394,7 +394,7 @@ fn has_come(moment: &str) -> Document {
 /// This pod's own, which others could not ask it to clean up. Every claim takes the mark away, and only the end of a claim
 /// sets it, so this also says that nobody is at work on it.
 fn left_to(pod: &PodId) -> Document {
-    doc! { "pod": pod.as_str(), "revocation.unreached": true }
+    doc! { "pod": pod.as_str(), "revocation.waitsForPod": true, "revocation.unreached": true }
 }
 
 /// REVOKING, and nobody is at work on it.

@@ -155,7 +155,7 @@ impl LeaseStore {
 
     /// The pods that clean-ups wait for: alive when they were asked, and they did not do it.
     pub(crate) async fn waited_for(&self, deadline: Instant) -> Result<Vec<PodId>, StoreError> {
-        let filter = doc! { "state": HolderState::Revoking, "revocation.waitsForPod": true };
+        let filter = doc! { "revocation.waitsForPod": true };
         self.distinct_pods("list pods waited for", filter, deadline)
             .await
     }

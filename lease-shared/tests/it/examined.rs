@@ -135,6 +135,9 @@ async fn what_is_left_to_a_pod_is_found_among_all_that_is_being_revoked() {
     let (left, examined) = crowd.examined(cleanups.left_to(&pod, &types, 9)).await;
     assert_eq!(left.unwrap().len(), 2);
     assert_few(&examined, &["find"], 4);
+    let (pods, examined) = crowd.examined(cleanups.waited_for()).await;
+    assert_eq!(pods.unwrap(), [pod]);
+    assert_few(&examined, &["distinct"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
