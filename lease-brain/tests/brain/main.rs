@@ -3,6 +3,7 @@
 mod asking;
 mod connections;
 mod dispatch;
+mod failover;
 mod fleet;
 mod insights;
 mod lifecycle;
