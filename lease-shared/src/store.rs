@@ -357,3 +357,32 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_uri_makes_an_answer_come_later_or_be_less_sure() {
+        for said in [
+            "",
+            "&serverSelectionTimeoutMS=60000&connectTimeoutMS=60000&heartbeatFrequencyMS=60000&maxPoolSize=1&w=1\
+             &journal=false&wtimeoutMS=0&readPreference=secondary",
+        ] {
+            let uri = format!("mongodb://127.0.0.1/?appName=test{said}");
+            let mut options = ClientOptions::parse(&uri).await.unwrap();
+            apply_time_limits(&mut options);
+            let seconds = |time: Option<Duration>| time.unwrap().as_secs();
+            assert_eq!(seconds(options.server_selection_timeout), 2, "{said}");
+            assert_eq!(seconds(options.connect_timeout), 1, "{said}");
+            assert_eq!(seconds(options.heartbeat_freq), 1, "{said}");
+            assert_eq!(options.max_pool_size, Some(100), "{said}");
+            assert_eq!(options.write_concern, Some(majority()), "{said}");
+            assert_eq!(options.selection_criteria, Some(primary()), "{said}");
+        }
+        let uri = "mongodb://127.0.0.1/?maxPoolSize=500";
+        let mut options = ClientOptions::parse(uri).await.unwrap();
+        apply_time_limits(&mut options);
+        assert_eq!(options.max_pool_size, Some(500), "more is not too many");
+    }
+}

@@ -41,10 +41,23 @@ pub(super) fn words(here: &Here, counter: &TenantCounter) -> Markup {
             " " span.word.odd title="slots in use less the leases that say they book them" {
                 "drift " (format!("{:+}", counter.drift))
             }
+            " " span.quiet { (what_mends(counter.drift)) }
         }
         @if counter.is_full() {
             " " span.word.warn { "full: who asks next waits" }
             " " a href=(here.users_of(counter)) data-f="fill" { "who fills it" }
+        }
+    }
+}
+
+/// What becomes of a drift.
+fn what_mends(drift: i64) -> &'static str {
+    match drift > 0 {
+        true => {
+            "Slots that no lease stands behind: freed within minutes, or by whoever finds no room left."
+        }
+        false => {
+            "Leases beyond what is counted: they end as others do; an operator sees which, with lease reconcile."
         }
     }
 }
@@ -93,8 +106,16 @@ mod tests {
                 &["drift", "over"],
             ),
             (counter(7, 6, 7), &["over cap by 1", "full"], &["drift"]),
-            (counter(2, 6, 1), &["drift +1"], &["full", "over"]),
-            (counter(2, 6, 4), &["drift -2"], &["full", "over"]),
+            (
+                counter(2, 6, 1),
+                &["drift +1", "freed within minutes"],
+                &["full", "over"],
+            ),
+            (
+                counter(2, 6, 4),
+                &["drift -2", "lease reconcile"],
+                &["full", "over"],
+            ),
         ];
         for (counter, said, unsaid) in rows {
             let words = words(&here, &counter).into_string();
