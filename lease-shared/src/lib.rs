@@ -19,6 +19,11 @@ mod service;
 mod store;
 mod view;
 
+/// The driver that databases and payloads are of. Through here nobody gets another version of it.
+pub use mongodb;
+/// The documents of payloads, in the version that the driver reads and writes.
+pub use mongodb::bson;
+
 pub use cleanup::{Cleanup, Cleanups, Due, NextTry};
 pub use error::{
     AcquireError, Busy, CheckError, HolderIdentity, InvalidRequest, Lost, OldestHolder,

@@ -122,7 +122,12 @@ checked_name!(
 );
 
 impl LeaseType {
-    /// A command under `lease run` or `lease acquire`: known to every process, nothing to clean up by a handler.
+    /// For what ends with its holder, as a command under `lease run` does: every process knows it, and no handler cleans
+    /// up behind it.
+    ///
+    /// When such a lease is reaped as idle, its slot comes back at once. When an operator revokes it, nobody can end what
+    /// runs under it but its holder: the slot comes back when that releases it, or when its time to live is over. What
+    /// needs a clean-up of its own has a type of its own, with a [`LeaseHandler`](crate::LeaseHandler) in a brain.
     pub fn command() -> Self {
         Self("command".to_owned())
     }
