@@ -1,6 +1,7 @@
 //! The process that knows which pods live and which handler cleans up what, and brings the two together.
 
 mod drain;
+mod signals;
 mod start;
 
 use std::sync::{Arc, OnceLock};
@@ -32,8 +33,7 @@ use crate::tex::{Tex, TexOptions};
 /// ```no_run
 /// use std::sync::Arc;
 ///
-/// use lease_brain::brain::{Brain, Shutdown};
-/// use lease_brain::cluster::PodSettings;
+/// use lease_brain::{Brain, PodSettings, Shutdown};
 /// # use futures_util::future::BoxFuture;
 /// # use lease_shared::{HandlerError, LeaseHandler, Revocation, SlotReturn};
 /// # #[derive(Debug)]
@@ -45,16 +45,18 @@ use crate::tex::{Tex, TexOptions};
 /// #     }
 /// # }
 ///
-/// # async fn example(pod: PodSettings) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let database = lease_shared::connect("mongodb://127.0.0.1:27017").await?.database("lease");
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:7311").await?;
+/// let pod = PodSettings::new("bench-1", format!("http://{}", listener.local_addr()?));
 /// let brain = Brain::builder(database, pod, listener)
 ///     .handler("bench", Arc::new(Bench))?
 ///     .start()
 ///     .await?;
 /// let leases = brain.leases().clone(); // for the consumers in this process
-/// # let _ = leases;
-/// brain.run(Shutdown::default()).await?;
+/// let stopping = brain.stopping(); // when they are to give back what they hold
+/// # let _ = (leases, stopping);
+/// brain.run(Shutdown::on_signals()?).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -203,9 +205,9 @@ impl Brain {
             secret: None,
             access: None,
             metrics: None,
-            reap_interval: Duration::from_secs(30),
-            reconcile_interval: Duration::from_secs(300),
-            drain: Duration::from_secs(25),
+            reap_interval: BrainBuilder::REAP_INTERVAL,
+            reconcile_interval: BrainBuilder::RECONCILE_INTERVAL,
+            drain: BrainBuilder::DRAIN,
         }
     }
 
@@ -219,7 +221,9 @@ impl Brain {
         self.registry.pod()
     }
 
-    /// Cancelled when the drain begins: the consumers in this process then end what they do and give their leases back.
+    /// Cancelled when the drain begins: the consumers in this process then end what they do and release what they hold in
+    /// the name of [`Brain::pod`]. What they keep, the drain waits for until its whole time is over, and it comes back only
+    /// when this pod is found dead.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
@@ -261,6 +265,12 @@ impl Drop for Brain {
 impl BrainBuilder {
     /// More often than this, a round does nothing but keep the store busy.
     const SHORTEST: Duration = Duration::from_millis(100);
+    /// How long a pause between two sweeps is on average, unless told otherwise.
+    pub const REAP_INTERVAL: Duration = Duration::from_secs(30);
+    /// How long between two reconciles, unless told otherwise.
+    pub const RECONCILE_INTERVAL: Duration = Duration::from_secs(300);
+    /// How long a drain may take, unless told otherwise.
+    pub const DRAIN: Duration = Duration::from_secs(25);
 
     /// Has the revoked leases of one more type cleaned up by `handler`.
     ///

@@ -1,6 +1,7 @@
 //! The names and labels of the brain's own metrics; those of leases are in `lease_shared::metrics`.
 
 use metrics::{counter, gauge};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 /// Clean-ups by handlers, by `type` and `outcome` (`ok`, `error`).
 pub const HANDLER: &str = "vance.lease.handler";
@@ -22,6 +23,22 @@ pub const SWEEP_PANICS: &str = "vance.lease.sweep.panics";
 pub const SWEEP_HELD_BACK: &str = "vance.lease.sweep.held.back";
 /// Counters that differed from their holders at the last reconcile.
 pub const DRIFT: &str = "vance.lease.drift";
+
+/// The upper bounds of the buckets of all histograms.
+const SECONDS: [f64; 12] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
+];
+
+/// Records the metrics of this process from now on, for [`BrainBuilder::metrics`](crate::brain::BrainBuilder::metrics)
+/// to show. Histograms are in buckets, so that those of several pods can be added up. To be called once, by the binary.
+///
+/// # Errors
+/// This process has a recorder already.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("seconds".to_owned()), &SECONDS)?
+        .install_recorder()
+}
 
 pub(crate) fn handled(lease_type: &str, well: bool) {
     let outcome = if well { "ok" } else { "error" };

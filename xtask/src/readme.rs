@@ -97,4 +97,31 @@ mod tests {
         let readme = "a\n```sh\none\n```\nb\n```rust\nlet x;\n```\n```sh\ntwo\nthree\n```\n";
         assert_eq!(super::shell_blocks(readme), ["one\n", "two\nthree\n"]);
     }
+
+    /// The lines of a text without their indentation.
+    fn flush(text: &str) -> String {
+        let lines = text.lines().map(|line| format!("{}\n", line.trim()));
+        lines.collect()
+    }
+
+    #[test]
+    fn rust_of_the_readme_stands_in_the_examples_which_are_compiled() {
+        let examples = [
+            include_str!("../../lease-shared/examples/hold_a_slot.rs"),
+            include_str!("../../lease-brain/examples/bench_pod.rs"),
+        ]
+        .map(flush);
+        let readme = include_str!("../../README.md");
+        let blocks = readme.split("```rust\n").skip(1);
+        let mut found = 0;
+        for block in blocks.filter_map(|rest| Some(rest.split_once("```")?.0)) {
+            // What is left out.
+            for part in flush(block).split("// …\n") {
+                let known = examples.iter().any(|example| example.contains(part));
+                assert!(known, "no example has:\n{part}");
+                found += 1;
+            }
+        }
+        assert!(found > 1);
+    }
 }

@@ -15,7 +15,7 @@ pub struct ClusterArgs {
         long,
         env = "BRAIN_CLUSTER_ID",
         value_name = "NAME",
-        default_value = "default"
+        default_value = PodSettings::CLUSTER_ID
     )]
     cluster_id: String,
     /// The name that it keeps when it is started again, and that no other has meanwhile [default: the host's name and
@@ -36,20 +36,18 @@ pub struct ClusterArgs {
         long,
         env = "BRAIN_HEARTBEAT",
         value_name = "DURATION",
-        default_value = "10s",
-        value_parser = humantime::parse_duration
+        default_value_t = PodSettings::HEARTBEAT.into()
     )]
-    heartbeat: Duration,
+    heartbeat: humantime::Duration,
     /// After how long a silence the others take it for dead: three heartbeats at least. Too small, and a pod that was
     /// only slow (a full disk, an election of MongoDB) loses the leases it holds, and its name.
     #[arg(
         long,
         env = "BRAIN_STALE",
         value_name = "DURATION",
-        default_value = "30s",
-        value_parser = humantime::parse_duration
+        default_value_t = PodSettings::STALE.into()
     )]
-    stale: Duration,
+    stale: humantime::Duration,
 }
 
 /// How the brain stands among the others.
@@ -90,8 +88,8 @@ impl ClusterArgs {
                 .node_name
                 .map_or(NodeName::HostAndPort, NodeName::Given),
             labels,
-            heartbeat: self.heartbeat,
-            stale: self.stale,
+            heartbeat: self.heartbeat.into(),
+            stale: self.stale.into(),
         })
     }
 }

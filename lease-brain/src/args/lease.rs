@@ -4,6 +4,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::InvalidArgs;
+use crate::brain::BrainBuilder;
 
 /// How the brain treats leases.
 #[derive(Args, Clone)]
@@ -15,10 +16,9 @@ pub struct LeaseArgs {
         long,
         env = "LEASE_REAP_INTERVAL",
         value_name = "DURATION",
-        default_value = "30s",
-        value_parser = humantime::parse_duration
+        default_value_t = BrainBuilder::REAP_INTERVAL.into()
     )]
-    reap_interval: Duration,
+    reap_interval: humantime::Duration,
     /// How often it compares all counters with their holders, frees what nobody holds and removes empty counters. Too
     /// small, and it reads every counter again and again; too large, and slots that a crash left without a holder come
     /// back late where nobody waits for them.
@@ -26,20 +26,18 @@ pub struct LeaseArgs {
         long,
         env = "LEASE_RECONCILE_INTERVAL",
         value_name = "DURATION",
-        default_value = "5m",
-        value_parser = humantime::parse_duration
+        default_value_t = BrainBuilder::RECONCILE_INTERVAL.into()
     )]
-    reconcile_interval: Duration,
+    reconcile_interval: humantime::Duration,
     /// How long the first signal to stop lets clean-ups run on. Too small, and they are cut off, to be begun anew by
     /// another brain a minute later; too large, and whoever started this one kills it before it is done.
     #[arg(
         long,
         env = "LEASE_DRAIN",
         value_name = "DURATION",
-        default_value = "25s",
-        value_parser = humantime::parse_duration
+        default_value_t = BrainBuilder::DRAIN.into()
     )]
-    drain: Duration,
+    drain: humantime::Duration,
     /// Where the secrets are that documents name: PATH/TENANT/PROJECT/NAME.
     #[arg(long, env = "LEASE_SECRETS_DIR", value_name = "PATH")]
     secrets_dir: Option<PathBuf>,
@@ -91,21 +89,21 @@ const A_MONTH: (Duration, &str) = (Duration::from_secs(30 * 24 * 3600), "at most
 const TIMES: [Bounds; 3] = [
     Bounds {
         option: "reap-interval",
-        of: |args| args.reap_interval,
+        of: |args| args.reap_interval.into(),
         least: OFTEN,
         most: A_DAY,
         usual: "30s",
     },
     Bounds {
         option: "reconcile-interval",
-        of: |args| args.reconcile_interval,
+        of: |args| args.reconcile_interval.into(),
         least: OFTEN,
         most: A_MONTH,
         usual: "5m",
     },
     Bounds {
         option: "drain",
-        of: |args| args.drain,
+        of: |args| args.drain.into(),
         least: (Duration::ZERO, ""),
         most: A_DAY,
         usual: "25s",
@@ -139,9 +137,9 @@ impl LeaseArgs {
             return Err(InvalidArgs::NoScratchDir(path.clone()));
         }
         Ok(LeaseSettings {
-            reap_interval: self.reap_interval,
-            reconcile_interval: self.reconcile_interval,
-            drain: self.drain,
+            reap_interval: self.reap_interval.into(),
+            reconcile_interval: self.reconcile_interval.into(),
+            drain: self.drain.into(),
             secrets_dir: self.secrets_dir,
             tex_scratch_dir: self.tex_scratch_dir,
             tex_allow_unconfined: self.tex_allow_unconfined,

@@ -6,16 +6,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use lease_brain::args::{BrainArgs, BrainSettings};
-use lease_brain::brain::{Brain, Shutdown};
 use lease_brain::handlers::webhook::{Webhook, WebhookLimits};
 use lease_brain::mcp::McpSettings;
 use lease_brain::secrets::Secrets;
-use lease_brain::telemetry;
 use lease_brain::tex::TexOptions;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use lease_brain::{Brain, Shutdown, metrics, telemetry};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::task::AbortOnDropHandle;
 
 /// The store takes documents that are nested 180 deep, and the driver calls itself for each level of what it reads: such a
 /// document is to be found unreadable, and not to end the process. Only what is used of it is memory.
@@ -87,8 +83,7 @@ fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
 }
 
 async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
-    let shutdown = Shutdown::default();
-    let _signals = signals(shutdown.clone())?;
+    let shutdown = Shutdown::on_signals()?;
     let database = settings.mongo.database().await?;
     let documents = settings.mongo.documents(&database);
     let listen = settings.http.listen;
@@ -118,7 +113,7 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         .documents(documents)
         .internal_secret(settings.http.internal_token)
         .access(settings.access)
-        .metrics(metrics()?)
+        .metrics(metrics::install()?)
         .reap_interval(settings.lease.reap_interval)
         .reconcile_interval(settings.lease.reconcile_interval)
         .drain(settings.lease.drain)
@@ -130,29 +125,4 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
     };
     brain.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The first signal drains, the second aborts, for as long as the handle is there.
-fn signals(shutdown: Shutdown) -> std::io::Result<AbortOnDropHandle<()>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-        for stop in [&shutdown.drain, &shutdown.abort] {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            stop.cancel();
-        }
-    })))
-}
-
-/// Histograms in buckets, so that those of several pods can be added up.
-fn metrics() -> anyhow::Result<PrometheusHandle> {
-    const SECONDS: [f64; 12] = [
-        0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
-    ];
-    Ok(PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("seconds".to_owned()), &SECONDS)?
-        .install_recorder()?)
 }

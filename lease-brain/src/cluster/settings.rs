@@ -54,6 +54,27 @@ const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
 pub(super) const KEPT: Duration = Duration::from_secs(3600);
 
 impl PodSettings {
+    /// The cluster of those that name none.
+    pub const CLUSTER_ID: &'static str = "default";
+    /// How often a pod says that it is there, unless told otherwise.
+    pub const HEARTBEAT: Duration = Duration::from_secs(10);
+    /// After how long a silence a pod is taken for dead, unless told otherwise.
+    pub const STALE: Duration = Duration::from_secs(30);
+
+    /// A pod of this name that the others reach at this URL; the rest is as `brain` has it where nothing is said.
+    ///
+    /// The name is kept from one start to the next, and no other pod of the cluster has it meanwhile.
+    pub fn new(node_name: impl Into<String>, endpoint: impl Into<String>) -> Self {
+        Self {
+            cluster_id: Self::CLUSTER_ID.to_owned(),
+            node_name: node_name.into(),
+            endpoint: endpoint.into(),
+            labels: BTreeMap::new(),
+            heartbeat: Self::HEARTBEAT,
+            stale: Self::STALE,
+        }
+    }
+
     /// The same settings, if they can work.
     ///
     /// # Errors
@@ -144,12 +165,8 @@ mod tests {
 
     fn settings() -> PodSettings {
         PodSettings {
-            cluster_id: "default".to_owned(),
-            node_name: "a".to_owned(),
-            endpoint: "http://10.0.0.7:7311".to_owned(),
             labels: BTreeMap::from([("zone".to_owned(), "b".to_owned())]),
-            heartbeat: Duration::from_secs(10),
-            stale: Duration::from_secs(30),
+            ..PodSettings::new("a", "http://10.0.0.7:7311")
         }
     }
 
