@@ -190,3 +190,73 @@ impl LayerDocument {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Cap;
+
+    /// The rows of the reference's first table, without their heads: field, meaning, range, default, layers.
+    fn reference() -> Vec<Vec<String>> {
+        let text = include_str!("../../docs/definitions.md");
+        let table = text.lines().skip_while(|line| !line.starts_with("| field"));
+        let rows = table.take_while(|line| line.starts_with('|')).skip(2);
+        rows.map(|row| {
+            let cells = row.trim_matches('|').split(" | ");
+            cells
+                .map(|cell| cell.trim().trim_matches('`').to_owned())
+                .collect()
+        })
+        .collect()
+    }
+
+    /// Whether just the numbers of the range are taken.
+    fn assert_range(range: &str, takes: impl Fn(u64) -> bool) {
+        let (least, most) = range.split_once(" to ").expect(range);
+        let (least, most): (u64, u64) = (least.parse().unwrap(), most.parse().unwrap());
+        assert!(takes(least) && takes(most), "{range}");
+        assert!(!takes(most + 1), "{range}");
+        assert!(least == 0 || !takes(least - 1), "{range}");
+    }
+
+    #[test]
+    fn reference_says_what_holds() {
+        let rows = reference();
+        let written: Vec<&str> = rows.iter().map(|row| &*row[0]).collect();
+        let fields = Field::ALL.iter().map(|field| field.as_str());
+        assert_eq!(
+            written,
+            ["name"].into_iter().chain(fields).collect::<Vec<_>>()
+        );
+        for (field, row) in Field::ALL.into_iter().zip(&rows[1..]) {
+            let [_, _, range, default, layers] = &row[..] else {
+                panic!("{row:?} has not five cells");
+            };
+            let owners = Layer::ALL
+                .into_iter()
+                .filter(|layer| layer.may_own(field))
+                .map(Layer::as_str);
+            assert_eq!(*layers, owners.collect::<Vec<_>>().join(", "), "{field}");
+            let by_default = match field {
+                Field::Resource => "the name".to_owned(),
+                Field::Level(_) => "no cap".to_owned(),
+                Field::TtlSeconds => TtlSeconds::DEFAULT.get().to_string(),
+                Field::WaitMs => WaitMs::DEFAULT.get().to_string(),
+            };
+            assert_eq!(*default, by_default, "{field}");
+            match field {
+                Field::Resource => {
+                    for (name, taken) in [(128, true), (129, false)] {
+                        assert_eq!(Resource::new("x".repeat(name)).is_ok(), taken);
+                    }
+                    assert!(range.starts_with("1 to 128 bytes"), "{range}");
+                }
+                Field::Level(_) => assert_range(range, |slots| Cap::new(slots).is_some()),
+                Field::TtlSeconds => {
+                    assert_range(range, |seconds| TtlSeconds::new(seconds).is_some());
+                }
+                Field::WaitMs => assert_range(range, |millis| WaitMs::new(millis).is_some()),
+            }
+        }
+    }
+}
