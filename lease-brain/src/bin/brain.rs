@@ -12,6 +12,7 @@ use lease_brain::secrets::Secrets;
 use lease_brain::tex::TexOptions;
 use lease_brain::{Brain, Shutdown, metrics, telemetry};
 use tokio::net::TcpListener;
+use tracing::Instrument as _;
 
 /// The store takes documents that are nested 180 deep, and the driver calls itself for each level of what it reads: such a
 /// document is to be found unreadable, and not to end the process. Only what is used of it is memory.
@@ -30,7 +31,9 @@ const USAGE: u8 = 64;
     name = "brain",
     version,
     max_term_width = 100,
-    after_help = "Example:\n  brain --mongodb-uri mongodb://127.0.0.1:27017 --internal-token-file /run/secrets/internal"
+    after_help = "It logs to standard error, lines on a terminal and JSON elsewhere. BRAIN_LOG says what: a level, or TARGET=LEVEL with \
+                  commas between them, like info,lease_brain=debug [default: info].\n\n\
+                  Example:\n  brain --mongodb-uri mongodb://127.0.0.1:27017 --internal-token-file /run/secrets/internal"
 )]
 struct Cli {
     #[command(flatten)]
@@ -105,6 +108,8 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         allow_unconfined: settings.lease.tex_allow_unconfined,
     };
     let webhook = Webhook::new(secrets, WebhookLimits::default())?;
+    // With everything that is said until it is a pod: for what may it be waiting?
+    let store = tracing::error_span!("store", hosts = settings.mongo.hosts().await.join(","));
     tracing::info!(listen = %bound, endpoint = pod.endpoint, node.name = pod.node_name, "starting");
     let starting = Brain::builder(database, pod, listener)
         .handler("webhook", Arc::new(webhook))?
@@ -117,7 +122,8 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
         .reap_interval(settings.lease.reap_interval)
         .reconcile_interval(settings.lease.reconcile_interval)
         .drain(settings.lease.drain)
-        .start();
+        .start()
+        .instrument(store);
     let brain = tokio::select! {
         // Nothing is held yet.
         () = shutdown.drain.cancelled() => return Ok(ExitCode::SUCCESS),
@@ -125,4 +131,15 @@ async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
     };
     brain.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn help_says_how_to_log() {
+        let help = super::Cli::command().render_long_help().to_string();
+        assert!(help.contains("BRAIN_LOG"), "{help}");
+    }
 }

@@ -25,7 +25,13 @@ use crate::connection::Connection;
 /// unavailable, 75 busy, 76 the lease is lost, 77 only a part could be done, 78 undefined or invalid, 79 done by force, 80
 /// revoked but not cleaned up within the time, 1 any other failure.
 #[derive(Parser)]
-#[command(name = "lease", version, max_term_width = 100)]
+#[command(
+    name = "lease",
+    version,
+    max_term_width = 100,
+    after_help = "It logs to standard error. LEASE_LOG says what: a level, or TARGET=LEVEL with commas between them, like \
+                  warn,lease_shared=debug [default: error]."
+)]
 struct Cli {
     /// Print JSON instead of tables and sentences.
     #[arg(long, global = true)]
@@ -145,6 +151,12 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_says_how_to_log() {
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("LEASE_LOG"), "{help}");
     }
 
     #[test]

@@ -82,6 +82,22 @@ async fn while_the_store_is_away_a_tenant_is_told_that_nothing_is_known_and_not_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_the_store_says_where_and_no_password() {
+    let uri = "mongodb://ada:hunter2-of-a-test@127.0.0.1:1,127.0.0.1:2/?replicaSet=rs0";
+    let brain = Process::start(uri, &[]);
+    eventually("it waits", SOON, || async {
+        let log = brain.log();
+        let mut lines = log.lines();
+        Ok(lines.any(|line| {
+            line.contains("waiting for the store") && line.contains("127.0.0.1:1,127.0.0.1:2")
+        }))
+    })
+    .await
+    .unwrap();
+    assert!(!brain.log().contains("hunter2-of-a-test"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_right_ends_a_start_at_once_in_one_line() {
     let server = Mongod::start().await.unwrap();
     let mongo = TestMongo::at(&server.uri()).await.unwrap();
