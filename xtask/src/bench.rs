@@ -76,11 +76,12 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
 
 /// The hidden task that measures.
 pub(crate) async fn measure(opts: Opts) -> Result<()> {
-    let server = match given_uri() {
+    let server = match given_uri().await {
         Some(_) => None,
         None => Some(Mongod::start().await?),
     };
     let uri = given_uri()
+        .await
         .or_else(|| server.as_ref().map(Mongod::uri))
         .context("no server")?;
     let bench = Bench {

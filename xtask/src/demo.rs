@@ -97,11 +97,12 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
     let started = Instant::now();
     let lease = build_binaries()?.join("lease");
     let tools = test_mcp::real::tools_for("the demo's sessions at an MCP server")?;
-    let server = match given_uri() {
+    let server = match given_uri().await {
         Some(_) => None,
         None => Some(Mongod::start().await?),
     };
     let uri = given_uri()
+        .await
         .or_else(|| server.as_ref().map(Mongod::uri))
         .context("no server")?;
     let database = format!("demo_{}", std::process::id());
@@ -349,6 +350,7 @@ impl Store {
 
 /// Builds `lease` and `brain`, as quietly as nothing goes wrong, and gives their folder.
 pub(crate) fn build_binaries() -> Result<PathBuf> {
+    eprintln!("building `lease` and `brain` …");
     succeed(&mut cargo([
         "build",
         "--quiet",

@@ -44,7 +44,11 @@ pub(crate) async fn runs() -> bool {
     !matches!(DevServer::new().state().await, State::Stopped)
 }
 
-/// The server that the environment names, which goes before any of ours.
-pub(crate) fn given_uri() -> Option<String> {
-    env::var("MONGODB_URI").ok().filter(|uri| !uri.is_empty())
+/// The server that the environment names, which goes before any of ours. One of ours that has been stopped is named by
+/// nobody: the shell only still has what `up` told it.
+pub(crate) async fn given_uri() -> Option<String> {
+    let uri = env::var("MONGODB_URI").ok().filter(|uri| !uri.is_empty())?;
+    let ours = DevServer::new();
+    let is_over = ours.is_named_by(&uri) && matches!(ours.state().await, State::Stopped);
+    (!is_over).then_some(uri)
 }

@@ -29,6 +29,8 @@ pub(crate) async fn run() -> Result<()> {
         }
         script.push_str(block);
     }
+    // A shell that has read `target/dev/env` may begin anew.
+    script.push_str("cargo xtask up\ncargo xtask down\n");
     // What ran before goes on; what a script that failed has left is ended.
     let (mongo_ran, brain_ran) = (mongo::runs().await, dev::brain_runs());
     let result = run_script(root, &script);

@@ -59,7 +59,7 @@ pub(crate) async fn run(opts: Opts) -> Result<()> {
     let mcp = real::tools()?;
     let browser = test_browser::tools()?;
     say_whether_tex_is_there()?;
-    let server = match given_uri() {
+    let server = match given_uri().await {
         Some(_) => None,
         None => Some(Mongod::start().await?),
     };

@@ -58,6 +58,7 @@ pub(crate) async fn run() -> Result<()> {
     };
     let env = format!(
         "export MONGODB_URI='{uri}' LEASE_DATABASE={DATABASE}\n\
+         export DEV_BRAIN_URL='{endpoint}'\n\
          export LEASE_INTERNAL_TOKEN_FILE='{}'\n\
          export LEASE_JWT_SECRET_FILE='{}'\n\
          export LEASE_TENANT={TENANT} LEASE_PROJECT=thesis LEASE_USER=ada\n\
@@ -68,7 +69,7 @@ pub(crate) async fn run() -> Result<()> {
     );
     fs::write(brain.env_file(), env).context("write target/dev/env")?;
     println!(
-        "a brain serves at {endpoint} until `cargo xtask down`; its log is {}",
+        "a brain serves at {endpoint}; its log is {}",
         brain.log().display()
     );
     println!("\nto try it:\n");
@@ -88,6 +89,7 @@ pub(crate) async fn run() -> Result<()> {
         TOKEN_TTL.as_secs() / 3600
     );
     println!("  {}", admin_token(&brain)?);
+    println!("\nto end it all: cargo xtask down");
     Ok(())
 }
 

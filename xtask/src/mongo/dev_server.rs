@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mongodb::bson::doc;
-use test_mongo::{admin_command, direct_client, paths};
+use test_mongo::{admin_command, direct_client, paths, single_node_uri};
 use tokio::time::timeout;
 
 /// The server of `cargo xtask mongo`, which may or may not run.
@@ -71,6 +71,11 @@ impl DevServer {
 
     pub(super) fn keep_port(&self, port: u16) -> Result<()> {
         fs::write(self.port_file(), format!("{port}\n")).context("write the port")
+    }
+
+    /// Whether a connection string is the one that people were told for it, at its port or the last one that it had.
+    pub(super) fn is_named_by(&self, uri: &str) -> bool {
+        self.port().is_some_and(|port| single_node_uri(port) == uri)
     }
 
     pub(super) async fn state(&self) -> State {
@@ -142,4 +147,24 @@ fn command_line(pid: i32) -> Option<String> {
         .output()
         .ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_is_named_by_what_people_were_told_also_when_it_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = DevServer {
+            directory: folder.path().to_owned(),
+        };
+        let uri = single_node_uri(27_117);
+        assert!(!server.is_named_by(&uri));
+        server.keep_port(27_117).unwrap();
+        assert!(server.is_named_by(&uri));
+        for other in [single_node_uri(27_118), format!("{uri}&w=1"), String::new()] {
+            assert!(!server.is_named_by(&other), "{other}");
+        }
+    }
 }

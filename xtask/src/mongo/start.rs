@@ -18,7 +18,7 @@ const PREFERRED_PORT: u16 = 27117;
 const ATTEMPTS: usize = 8;
 
 pub(super) async fn run() -> Result<()> {
-    if given_uri().is_some() {
+    if given_uri().await.is_some() {
         println!("MONGODB_URI is set, so its server is used and none is started");
         return Ok(());
     }

@@ -13,7 +13,7 @@ pub(super) async fn run() -> Result<()> {
 
 /// Of the server that the environment names, or else of ours, if it runs.
 pub(super) async fn of_server() -> Result<String> {
-    if let Some(uri) = given_uri() {
+    if let Some(uri) = given_uri().await {
         return Ok(uri);
     }
     match DevServer::new().state().await {
