@@ -42,6 +42,8 @@ enum Task {
     Test(test::Opts),
     /// What leases cost: commands per operation, and ratios to a raw write
     Bench(bench::Opts),
+    /// What the README tells people to type, in one shell
+    Readme,
     /// Precisely what the project's CI runs
     Ci,
     #[command(name = "__bench", hide = true)]
@@ -71,6 +73,7 @@ async fn run(task: Task) -> Result<()> {
         Task::Down => dev::down().await,
         Task::Mongo(command) => mongo::run(command).await,
         Task::Test(opts) => test::run(opts).await,
+        Task::Readme => readme::run().await,
         Task::Ci => ci::run().await,
         Task::Bench(opts) => bench::run(opts).await,
         Task::Measure(opts) => bench::measure(opts).await,
