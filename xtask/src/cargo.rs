@@ -11,15 +11,20 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments);
+    as_from_a_person(&mut command);
+    if let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() {
+        command.current_dir(root);
+    }
+    command
+}
+
+/// Lets a command that calls cargo know nothing of the cargo that has started us.
+pub(crate) fn as_from_a_person(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_of_this_crate) {
             command.env_remove(name);
         }
     }
-    if let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() {
-        command.current_dir(root);
-    }
-    command
 }
 
 /// What `cargo run` tells a program about its crate. Build scripts (ring's) that look at these variables

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::cargo::as_from_a_person;
 use crate::{dev, mongo};
 
 /// The first block is the demo and the tests, which CI runs as steps of their own.
@@ -58,6 +59,7 @@ fn has_node() -> Result<bool> {
 fn run_script(root: &std::path::Path, script: &str) -> Result<()> {
     let mut shell = Command::new("sh");
     shell.args(["-eux"]).current_dir(root).stdin(Stdio::piped());
+    as_from_a_person(&mut shell);
     for variable in [
         "MONGODB_URI",
         "LEASE_TENANT",
