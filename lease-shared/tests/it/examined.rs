@@ -9,6 +9,8 @@ use crate::support::{
 };
 
 const MANY: usize = 3000;
+/// Stands for a day from now, by the server's clock.
+const TOMORROW: &str = "tomorrow";
 
 /// One command on the holders: its name, and the larger of how many keys and how many documents it examined.
 type Examined = (String, i32);
@@ -39,7 +41,12 @@ impl Crowd {
             change(n, &mut holder);
             holder
         });
-        self.world.holders().insert_many(copies).await.unwrap();
+        let holders = self.world.holders();
+        holders.insert_many(copies).await.unwrap();
+        let later = doc! { "revocation.nextTryAt": TOMORROW };
+        let tomorrow = doc! { "revocation.nextTryAt": { "$add": ["$$NOW", 24 * 3_600_000] } };
+        let tomorrow = vec![doc! { "$set": tomorrow }];
+        holders.update_many(later, tomorrow).await.unwrap();
     }
 
     async fn examined<T>(&self, work: impl Future<Output = T>) -> (T, Vec<Examined>) {
@@ -76,10 +83,14 @@ fn assert_few(examined: &[Examined], commands: &[&str], at_most: i32) {
 }
 
 fn revoking(holder: &mut Document, due: bool) {
+    let long_ago = DateTime::from_millis(0);
     // What is not due waits until a day that no test lives to see.
-    let tomorrow = DateTime::now().timestamp_millis() + 24 * 3600 * 1000;
-    let next = DateTime::from_millis(if due { 0 } else { tomorrow });
-    let revocation = doc! { "reason": "idle", "at": next, "attempts": 0, "nextTryAt": next };
+    let next = if due {
+        long_ago.into()
+    } else {
+        Bson::from(TOMORROW)
+    };
+    let revocation = doc! { "reason": "idle", "at": long_ago, "attempts": 0, "nextTryAt": next };
     holder.extend(doc! { "state": "REVOKING", "revocation": revocation });
 }
 

@@ -90,7 +90,7 @@ async fn documents_that_nobody_can_claim_are_not_in_the_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn next_try_that_would_never_come_is_now() {
     let world = world().await;
-    let never = [
+    let never: [Bson; 4] = [
         Bson::MaxKey,
         Bson::Timestamp(Timestamp {
             time: u32::MAX,
@@ -98,13 +98,13 @@ async fn next_try_that_would_never_come_is_now() {
         }),
         DateTime::MAX.into(),
         // By the clock of a primary that was ahead by some weeks.
-        DateTime::from_millis(DateTime::now().timestamp_millis() + 20 * 24 * 3_600_000).into(),
+        doc! { "$add": ["$$NOW", 20 * 24 * 3_600_000_i64] }.into(),
     ];
     for next in never {
         let token = exclusive(&world).await;
         let change = doc! { "$set": {
-            "revocation.nextTryAt": { "$literal": next.clone() },
-            "revocation.claim": { "id": "a", "by": "b", "until": { "$literal": next.clone() } },
+            "revocation.nextTryAt": &next,
+            "revocation.claim": { "id": "a", "by": "b", "until": &next },
         } };
         world.set(&token, change).await;
         let cleanups = world.leases.cleanups();
