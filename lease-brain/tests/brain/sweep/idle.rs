@@ -161,8 +161,13 @@ async fn slot_that_nobody_holds_is_freed_and_what_differs_otherwise_is_shown() {
     })
     .await
     .unwrap();
-    let corrected = metric(&pod, r#"vance_lease_reconcile{outcome="corrected"}"#).await;
-    assert_eq!(corrected, Some(1.0));
+    // The token goes first, and is counted after that.
+    eventually("it is counted", SOON, async || {
+        let corrected = metric(&pod, r#"vance_lease_reconcile{outcome="corrected"}"#).await;
+        Ok(corrected == Some(1.0))
+    })
+    .await
+    .unwrap();
     let said = "count is 2 but 1 tokens are listed";
     eventually("the drift is told", SOON, async || {
         Ok(pod.log().contains(said))
