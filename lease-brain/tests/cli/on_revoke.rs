@@ -12,6 +12,8 @@ use crate::{
 };
 
 const BODY: &str = "{\"state\": \"off\"}";
+const NO_HEADER: &str = "--on-revoke-header must be NAME={{secret:NAME}}, for example Authorization={{secret:PLUG}}: a brain \
+                         puts in what it has under that name in its --secrets-dir";
 const NEVER: &str = "lease: warning: the definition caps nothing, so nothing is held that could be revoked, and the URL \
                      of --on-revoke will never be called\n";
 
@@ -78,14 +80,23 @@ fn what_cannot_be_called_is_refused_before_any_traffic() {
         ),
         (
             "https://h/",
-            &["--on-revoke-header", "Authorization: Bearer hunter2="],
-            "--on-revoke-header Authorization…=…: must be named by 1 to 64 letters, digits, `-` and `_`",
+            &["--on-revoke-header", "Authorization: Bearer hunter2"],
+            NO_HEADER,
+        ),
+        (
+            "https://h/",
+            &["--on-revoke-header", "Authorization: Basic aHVudGVyMg=="],
+            NO_HEADER,
         ),
         (
             "https://h/",
             &["--on-revoke-header", "Authorization"],
-            "--on-revoke-header Authorization=…: must have exactly `{{secret:NAME}}` as its value, for no credential is \
-             stored",
+            NO_HEADER,
+        ),
+        (
+            "https://h/",
+            &["--on-revoke-header", "Author ization={{secret:A}}"],
+            "--on-revoke-header Author…=…: must be named by 1 to 64 letters, digits, `-` and `_`",
         ),
         (
             "https://h/",

@@ -9,6 +9,10 @@ use crate::exit::{USAGE, coded};
 pub(crate) const NEVER_CALLED: &str = "the definition caps nothing, so nothing is held that could be revoked, and the \
                                        URL of --on-revoke will never be called";
 
+/// Said of a header that is given as it would be sent. It is not shown.
+const NO_HEADER: &str = "--on-revoke-header must be NAME={{secret:NAME}}, for example Authorization={{secret:PLUG}}: a brain \
+                         puts in what it has under that name in its --secrets-dir";
+
 /// The options for it.
 #[derive(Args)]
 #[command(next_help_heading = "On revocation")]
@@ -30,7 +34,8 @@ pub(crate) struct OnRevoke {
     #[arg(long, value_name = "TEXT", requires = "on_revoke")]
     on_revoke_body: Option<String>,
     /// A header, such as `Authorization={{secret:PLUG}}`; any number of times. Its value is always the name of a secret
-    /// that the brain has for this tenant and project, so that no credential is stored with the lease.
+    /// that the brain has for this tenant and project, in its `brain --secrets-dir`, so that no credential is stored with the
+    /// lease.
     #[arg(long, value_name = "NAME={{secret:NAME}}", requires = "on_revoke")]
     on_revoke_header: Vec<String>,
 }
@@ -41,6 +46,9 @@ impl OnRevoke {
         let Some(url) = &self.on_revoke else {
             return Ok(None);
         };
+        if self.on_revoke_header.iter().any(|given| is_line(given)) {
+            return Err(coded(USAGE, NO_HEADER));
+        }
         let payload = self.checked(url);
         payload
             .map(Some)
@@ -83,6 +91,14 @@ impl OnRevoke {
         };
         format!("{option}: {rule}")
     }
+}
+
+/// Is it a header as it is sent, or anything else without a name before a `=`? Then there is no telling what of it is a
+/// credential, and base64 may end with the only `=`.
+fn is_line(given: &str) -> bool {
+    given
+        .split_once('=')
+        .is_none_or(|(name, _)| name.contains(':'))
 }
 
 fn cut(text: &str) -> String {
