@@ -152,6 +152,52 @@ fn wrong_usage_has_its_own_code_and_is_told_on_standard_error() {
 }
 
 #[test]
+fn missing_options_are_named_with_their_variables_and_nothing_else_is_called_required() {
+    // What has a variable that is set looks as if it had been given.
+    let command = || {
+        let mut command = bare(&["run", "pdf", "--", "true"]);
+        command
+            .env("MONGODB_URI", "mongodb://127.0.0.1:1")
+            .env("LEASE_DATABASE", "x");
+        command
+    };
+    let mut all = command();
+    for variable in ["LEASE_TENANT", "LEASE_PROJECT", "LEASE_USER"] {
+        all.env_remove(variable);
+    }
+    let output = Output::of(&mut all);
+    assert_eq!(output.code, Some(64));
+    let tip = "tip: options can also come from the environment: --tenant as LEASE_TENANT, --project as LEASE_PROJECT, --user as \
+               LEASE_USER\n";
+    assert!(output.stderr.contains(tip), "{output:?}");
+    let usage = "\nUsage: lease run [OPTIONS] --tenant <TENANT> --project <PROJECT> --user <USER> <NAME> -- <COMMAND>...\n";
+    assert!(output.stderr.contains(usage), "{output:?}");
+    let output = Output::of(command().env_remove("LEASE_USER"));
+    let tip = "environment: --user as LEASE_USER\n";
+    assert!(output.stderr.contains(tip), "{output:?}");
+    // What has no variable is not said to have one.
+    let output = Output::of(&mut bare(&["show"]));
+    assert!(!output.stderr.contains("tip:"), "{output:?}");
+}
+
+#[test]
+fn command_without_its_dashes_is_told_where_it_stands() {
+    let tip = "tip: the command to run stands after `--`: lease run NAME -- COMMAND\n";
+    let output = Output::of(&mut bare(&["run", "pdf", "sleep", "1"]));
+    assert_eq!((output.code, &*output.stdout), (Some(64), ""));
+    assert!(output.stderr.contains(tip), "{output:?}");
+    for args in [
+        &["run", "pdf", "--wiat", "1s", "--", "true"][..],
+        &["run", "pdf", "x", "--", "true"],
+        &["show", "pdf", "sleep"],
+    ] {
+        let output = Output::of(&mut bare(args));
+        assert_eq!(output.code, Some(64), "{args:?}");
+        assert!(!output.stderr.contains(tip), "{output:?}");
+    }
+}
+
+#[test]
 fn help_of_every_command_shows_an_example_on_standard_output() {
     let commands: [&[&str]; 21] = [
         &["run"],

@@ -11,11 +11,12 @@ mod output;
 mod tex;
 mod ticker;
 mod token;
+mod usage;
 
 use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::connection::Connection;
 
@@ -72,6 +73,8 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let given: Vec<_> = std::env::args_os().skip(1).collect();
+            let error = usage::explained(error, Cli::command(), &given);
             let _ = error.print();
             return if error.use_stderr() {
                 ExitCode::from(exit::USAGE)
@@ -144,8 +147,6 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -157,6 +158,18 @@ mod tests {
     fn help_says_how_to_log() {
         let help = Cli::command().render_long_help().to_string();
         assert!(help.contains("LEASE_LOG"), "{help}");
+    }
+
+    #[test]
+    fn what_is_no_option_stands_with_the_arguments_and_under_no_heading() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_positionals() {
+                let heading = argument.get_help_heading();
+                assert_eq!(heading, None, "{}: {argument}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 
     #[test]

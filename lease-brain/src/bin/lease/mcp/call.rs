@@ -24,9 +24,10 @@ pub(crate) struct Opts {
     #[command(flatten)]
     at: At,
     /// Which of the server's tools, as `lease mcp tools` shows them.
+    #[arg(help_heading = None::<&str>)]
     name: String,
     /// Its arguments, a JSON object; `-` reads it from standard input.
-    #[arg(value_name = "JSON", default_value = "{}")]
+    #[arg(value_name = "JSON", default_value = "{}", help_heading = None::<&str>)]
     arguments: String,
 }
 
