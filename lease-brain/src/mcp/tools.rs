@@ -60,15 +60,15 @@ pub(crate) fn tool_at(path: &str) -> Option<ToolName> {
     ToolName::new(name).ok()
 }
 
-/// Checks a text that is to be stored at `address`, if that is the address of a tool document.
+/// Checks a text that is to be stored at `address`, if that is the address of a tool document. False: it is not.
 ///
 /// Commands are let pass: whether one counts is for the brain to say that would execute it.
 ///
 /// # Errors
 /// The document would be refused wherever it is used, or read by nobody.
-pub fn check_tool(address: &DocumentAddress, text: &str) -> Result<(), DocumentError> {
+pub fn check_tool(address: &DocumentAddress, text: &str) -> Result<bool, DocumentError> {
     if !address.path().starts_with(FOLDER) {
-        return Ok(());
+        return Ok(false);
     }
     let layer = Layer::of(address);
     let refuse = |problem| Err(DocumentError::new(layer, address, problem));
@@ -80,7 +80,7 @@ pub fn check_tool(address: &DocumentAddress, text: &str) -> Result<(), DocumentE
             "no layer reads this address; the system layer is _vance/_tenant, a tenant's <tenant>/_tenant",
         );
     };
-    ToolDocument::parse(text, layer, address, true).map(|_| ())
+    ToolDocument::parse(text, layer, address, true).map(|_| true)
 }
 
 /// Why a tool cannot be used by someone now.

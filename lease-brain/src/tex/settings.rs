@@ -114,9 +114,9 @@ struct Said {
 ///
 /// # Errors
 /// Nobody could use what it says.
-pub fn check_settings(address: &DocumentAddress, text: &str) -> Result<(), DocumentError> {
+pub fn check_settings(address: &DocumentAddress, text: &str) -> Result<bool, DocumentError> {
     if address.path() != PATH {
-        return Ok(());
+        return Ok(false);
     }
     let Some(layer) = Layer::of(address) else {
         let problem = "no layer reads this address; the system layer is _vance/_tenant, a tenant's <tenant>/_tenant";
@@ -127,7 +127,7 @@ pub fn check_settings(address: &DocumentAddress, text: &str) -> Result<(), Docum
         address: address.clone(),
         text: text.to_owned(),
     })
-    .map(|_| ())
+    .map(|_| true)
 }
 
 impl TexSettings {

@@ -61,6 +61,12 @@ impl Store {
     }
 }
 
+fn nothing_reads(path: &str) -> String {
+    format!(
+        "written, but nothing reads {path}; a lease definition is at _vance/config/lease/NAME.yaml\n"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn document_comes_back_to_the_byte() {
     for store in Store::both().await {
@@ -74,7 +80,8 @@ async fn document_comes_back_to_the_byte() {
             "naïve 😀 \u{1b}[31m\0\n",
         ];
         for text in texts {
-            store.put(&["notes/a b.txt"], text.as_bytes()).assert(0, "");
+            let put = store.put(&["notes/a b.txt"], text.as_bytes());
+            put.assert(0, &nothing_reads("notes/a b.txt"));
             let got = store.run(&["get", "notes/a b.txt"]);
             got.assert(0, "");
             assert_eq!(got.stdout, text);
@@ -147,8 +154,39 @@ async fn refused_document_leaves_nothing_behind() {
 async fn other_documents_are_written_unchecked() {
     for store in Store::both().await {
         let path = "_vance/config/notes/browser.yaml";
-        store.put(&[path], BROKEN.as_bytes()).assert(0, "");
+        let put = store.put(&[path], BROKEN.as_bytes());
+        put.assert(0, &nothing_reads(path));
         store.assert_stored(&[["acme", "thesis", path]]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_will_do_nothing_is_written_and_told() {
+    let tool = "type: mcp_server\nparameters:\n  transport: http\n  url: http://127.0.0.1:1/\n  lease: pdf\n";
+    for store in Store::both().await {
+        let all = "name: pdf\nresource: r\nlevels: { global: 1, tenant: 2, project: 3 }\n";
+        let of_project = "written, but ignored: resource (a project document may not set it)\n\
+                          written, but ignored: levels.global (a project document may not set it)\n\
+                          written, but ignored: levels.tenant (a project document may not set it)\n";
+        let of_tenant = "written, but ignored: levels.global (a tenant document may not set it)\n";
+        for (args, said) in [
+            (&[PDF][..], of_project),
+            (&[PDF, "--no-validate"], of_project),
+            (&[PDF, "--project", "_tenant"], of_tenant),
+            (&[&[PDF], &SYSTEM[..]].concat(), ""),
+        ] {
+            store.put(args, all.as_bytes()).assert(0, said);
+        }
+        for path in ["config/lease/pdf.yaml", "_vance/config/leases/pdf.yaml"] {
+            let put = store.put(&[path], GOOD.as_bytes());
+            put.assert(0, &nothing_reads(path));
+        }
+        for (path, text) in [
+            ("_vance/config/tools/t.yaml", tool),
+            ("_vance/config/settings.yaml", "tex.lease: pdf\n"),
+        ] {
+            store.put(&[path], text.as_bytes()).assert(0, "");
+        }
     }
 }
 
@@ -199,7 +237,9 @@ async fn file_is_put_listed_and_removed() {
         store
             .run(&[&["put"], &at[..], &["--file", path]].concat())
             .assert(0, "");
-        store.put(&["notes"], b"x").assert(0, "");
+        store
+            .put(&["notes"], b"x")
+            .assert(0, &nothing_reads("notes"));
 
         let list = store.run(&["list"]);
         list.assert(0, "");

@@ -198,25 +198,33 @@ impl Layers<'_> {
     fn ignored(&self) -> Vec<Ignored> {
         let mut ignored = Vec::new();
         for (layer, document) in self.0.iter().rev() {
-            for field in Field::ALL {
-                if document.mentions(field) && !layer.may_own(field) {
-                    let owners: Vec<_> = Layer::ALL
-                        .into_iter()
-                        .filter(|layer| layer.may_own(field))
-                        .map(Layer::as_str)
-                        .collect();
-                    let owners = owners.join(", ");
-                    ignored.push(Ignored {
-                        field,
-                        layer: *layer,
-                        reason: format!(
-                            "a {layer} document may not set {field}: only {owners} documents may"
-                        ),
-                    });
-                }
-            }
+            ignored.extend(document.ignored_in(*layer));
         }
         ignored
+    }
+}
+
+impl LayerDocument {
+    /// What it says that a document of this layer may not.
+    pub fn ignored_in(&self, layer: Layer) -> Vec<Ignored> {
+        let said = Field::ALL.into_iter().filter(|field| self.mentions(*field));
+        said.filter(|field| !layer.may_own(*field))
+            .map(|field| {
+                let owners: Vec<_> = Layer::ALL
+                    .into_iter()
+                    .filter(|layer| layer.may_own(field))
+                    .map(Layer::as_str)
+                    .collect();
+                let owners = owners.join(", ");
+                Ignored {
+                    field,
+                    layer,
+                    reason: format!(
+                        "a {layer} document may not set {field}: only {owners} documents may"
+                    ),
+                }
+            })
+            .collect()
     }
 }
 

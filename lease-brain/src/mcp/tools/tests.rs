@@ -208,8 +208,11 @@ fn tool_that_would_be_refused_is_not_stored() {
     let good = http("http://a/", "type: none");
     let check =
         |at: &DocumentAddress, text: &str| check_tool(at, text).map_err(|error| error.to_string());
-    assert_eq!(check(&address("acme", "thesis", PATH), &good), Ok(()));
-    assert_eq!(check(&address("acme", "thesis", "notes.txt"), "x"), Ok(()));
+    assert_eq!(check(&address("acme", "thesis", PATH), &good), Ok(true));
+    assert_eq!(
+        check(&address("acme", "thesis", "notes.txt"), "x"),
+        Ok(false)
+    );
     for (at, text, problem) in [
         (address("acme", "thesis", PATH), "type: shell", "mcp_server"),
         (

@@ -8,13 +8,17 @@ use anyhow::Context;
 use clap::Args;
 use lease_brain::mcp::check_tool;
 use lease_brain::tex::check_settings;
-use lease_shared::definition::LayerDocument;
+use lease_shared::definition::{DocumentAddress, DocumentError, Ignored, Layer, LayerDocument};
 
 use super::At;
 use crate::connection::Connection;
 use crate::exit::{INVALID, coded};
+use crate::output;
 
 /// Write a document. A lease definition, a tool and settings are checked first, and a broken one is refused.
+///
+/// What nobody will go by is written too, and told on standard error: a field that the document's layer may not set, a path
+/// that nothing reads.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     lease document put _vance/config/lease/tex.yaml --tenant _vance --project _tenant --file tex.yaml")]
@@ -32,15 +36,37 @@ pub(crate) struct Opts {
 pub(crate) async fn run(opts: Opts, connection: Connection) -> anyhow::Result<ExitCode> {
     let address = opts.at.address()?;
     let text = read(&opts.file)?;
-    if !opts.no_validate {
-        LayerDocument::check(&address, &text)
-            .map(drop)
-            .and_then(|()| check_tool(&address, &text))
-            .and_then(|()| check_settings(&address, &text))
-            .context("not written (--no-validate writes it all the same)")?;
-    }
+    let in_vain = match in_vain(&address, &text) {
+        Ok(in_vain) => in_vain,
+        Err(_) if opts.no_validate => Vec::new(),
+        Err(broken) => {
+            let problem = "not written (--no-validate writes it all the same)";
+            return Err(anyhow::Error::from(broken).context(problem));
+        }
+    };
     connection.definitions().await?.put(&address, &text).await?;
+    for line in in_vain {
+        eprintln!("written, but {}", output::printable(&line));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks a document, and says what of it does nothing, a line each.
+fn in_vain(address: &DocumentAddress, text: &str) -> Result<Vec<String>, DocumentError> {
+    let definition = LayerDocument::check(address, text)?;
+    let is_read = check_tool(address, text)? | check_settings(address, text)?;
+    let Some(definition) = definition else {
+        let path = address.path();
+        let nobody =
+            format!("nothing reads {path}; a lease definition is at _vance/config/lease/NAME.yaml");
+        return Ok(if is_read { Vec::new() } else { vec![nobody] });
+    };
+    let ignored = Layer::of(address).map(|layer| definition.ignored_in(layer));
+    let line = |said: Ignored| {
+        let Ignored { field, layer, .. } = said;
+        format!("ignored: {field} (a {layer} document may not set it)")
+    };
+    Ok(ignored.unwrap_or_default().into_iter().map(line).collect())
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
