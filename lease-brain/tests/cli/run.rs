@@ -1,6 +1,11 @@
 //! `lease run` when nobody interferes.
 
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 use mongodb::bson::doc;
 use rustix::process::Signal;
@@ -224,7 +229,36 @@ async fn ignored_hang_up_stays_ignored_while_waiting_and_in_the_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_told_of_a_wait_where_no_terminal_is() {
+async fn log_of_a_long_wait_says_who_holds_it_and_since_when() {
+    let world = World::with_pdf(60).await;
+    let token = world.acquire(&["pdf", "--holder-ref", "first"]);
+    let mut waiting = world
+        .command(&["run", "pdf", "--user", "bob", "--wait", "20m", "--", "true"])
+        .spawn()
+        .unwrap();
+    let log = BufReader::new(waiting.stderr.take().unwrap());
+    let (sender, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        log.lines()
+            .for_each(|line| sender.send(line.unwrap()).unwrap())
+    });
+    let line = lines.recv_timeout(SOON).unwrap();
+    let begins = "lease: waiting for pdf: 1 of 1 in use at level global, longest by first (acme/thesis/ada) for ";
+    let since = line
+        .strip_prefix(begins)
+        .unwrap_or_else(|| panic!("{line}"));
+    let (held, waited) = since.split_once(" (").unwrap();
+    assert!(held.ends_with('s') && held != "0s", "{line}");
+    assert!(waited.ends_with("s of 20m)"), "{line}");
+    world.lease(&["release", &token]).assert(0, "");
+    Output::of_child(waiting).assert(0, "");
+    reader.join().unwrap();
+    let rest: Vec<_> = lines.iter().collect();
+    assert!(rest.is_empty(), "there was nothing more to say: {rest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_told_of_a_short_wait_where_no_terminal_is() {
     let world = World::with_pdf(60).await;
     world.acquire(&["pdf", "--holder-ref", "first"]);
     let busy = world.lease(&[

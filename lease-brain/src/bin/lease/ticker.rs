@@ -9,14 +9,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::output;
 
-/// The longest silence.
+/// The longest silence, if no other is asked for.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether that has passed.
 const TICK: Duration = Duration::from_millis(250);
 
-/// A line at each change, and whenever nothing was said for five seconds.
+/// A line at each change, and whenever nothing was said for five seconds, or for as long as was asked for.
 pub(crate) struct Ticker {
     begun: Instant,
+    silence: Duration,
     limit: Option<Duration>,
     /// What was told last, whether it was said or not.
     last: Option<(String, String)>,
@@ -41,12 +42,17 @@ pub(crate) async fn ticking<T>(ticker: &RefCell<Ticker>, work: impl Future<Outpu
 
 impl Ticker {
     pub(crate) fn new(limit: Option<Duration>) -> RefCell<Self> {
-        RefCell::new(Self {
+        RefCell::new(Self::with_silence(SILENCE, limit))
+    }
+
+    pub(crate) fn with_silence(silence: Duration, limit: Option<Duration>) -> Self {
+        Self {
             begun: Instant::now(),
+            silence,
             limit,
             last: None,
             said: None,
-        })
+        }
     }
 
     /// What is going on, and what of it changes all the time.
@@ -60,7 +66,7 @@ impl Ticker {
     fn line(&mut self, what: &str, more: &str, elapsed: Duration) -> Option<String> {
         if let Some((said, at)) = &self.said
             && said == what
-            && elapsed.saturating_sub(*at) < SILENCE
+            && elapsed.saturating_sub(*at) < self.silence
         {
             return None;
         }
@@ -94,5 +100,15 @@ mod tests {
         assert_eq!(told("running", "", 5_100), line("running (5s of 10m)"));
         assert_eq!(told("running", "", 10_000), None);
         assert_eq!(told("running", "", 10_100), line("running (10s of 10m)"));
+    }
+    #[test]
+    fn silence_is_as_long_as_it_was_asked_for() {
+        let mut ticker = Ticker::with_silence(Duration::from_secs(30), None);
+        let mut told = |more: &str, seconds| {
+            let line = ticker.line("waiting", more, Duration::from_secs(seconds));
+            line.is_some()
+        };
+        let said = [5, 6, 34, 35, 36, 65].map(|seconds| told(&format!(" {seconds}"), seconds));
+        assert_eq!(said, [true, false, false, true, false, true]);
     }
 }

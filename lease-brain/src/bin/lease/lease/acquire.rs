@@ -42,6 +42,7 @@ pub(crate) struct Ask {
     #[arg(value_name = "NAME")]
     name: String,
     /// How long to wait for a slot, for example `20m`; as long as the definition says, if not said. `0s` is one try.
+    /// Standard error tells who holds it and since when: a terminal all the time, a log every 30 seconds.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
     /// What operators see as the holder; host and process number if not said.
@@ -60,7 +61,7 @@ impl Ask {
         self.holder.tenancy()
     }
 
-    /// Acquires, telling on a terminal who is waited for. A signal meanwhile gives everything back.
+    /// Acquires, telling who is waited for. A signal meanwhile gives everything back.
     ///
     /// What is to be called on a revocation is written with the holder, so that there is no moment without it.
     pub(crate) async fn acquire(
@@ -89,6 +90,7 @@ impl Ask {
         let acquired = tokio::select! {
             acquired = leases.acquire(request) => Ok(acquired),
             signal = signals.next() => Err(signal),
+            never = progress.log(self.wait) => match never {},
         };
         progress.end();
         match acquired {
