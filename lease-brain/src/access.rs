@@ -5,7 +5,7 @@
 
 mod claims;
 mod development;
-mod file;
+pub(crate) mod file;
 mod keys;
 mod loopback;
 mod secret;

@@ -20,7 +20,7 @@ pub use cluster::{ClusterArgs, ClusterSettings, NodeName};
 pub use http::{Advertise, HttpArgs, HttpSettings, internal_token};
 pub use insights::InsightsArgs;
 pub use lease::{LeaseArgs, LeaseSettings};
-pub use mongo::{DocumentsAt, MongoArgs, UnusableUri};
+pub use mongo::{DocumentsAt, InvalidMongo, MongoArgs};
 
 use crate::access::{Access, InvalidSecret, UnusableJwks};
 use crate::cluster::InvalidPodSettings;
@@ -62,7 +62,7 @@ impl BrainArgs {
     /// The first thing that cannot work, in one line with the cure.
     pub fn resolve(self) -> Result<BrainSettings, InvalidArgs> {
         let settings = BrainSettings {
-            mongo: self.mongo,
+            mongo: self.mongo.resolve()?,
             http: self.http.resolve()?,
             access: self.insights.resolve()?,
             cluster: self.cluster.resolve()?,
@@ -111,6 +111,11 @@ pub enum InvalidArgs {
         /// Where it came from.
         option: String,
     },
+    /// It is something else.
+    #[error(
+        "--internal-token-file {} has more than 64 KiB: make a secret with `openssl rand -hex 16`", .0.display()
+    )]
+    LongToken(PathBuf),
     /// The token's file cannot be read.
     #[error("--internal-token-file {}", path.display())]
     TokenFile {
@@ -138,6 +143,12 @@ pub enum InvalidArgs {
     /// The same label twice.
     #[error("--labels has {0:?} twice: keep one")]
     TwoLabels(String),
+    /// There are no documents to be had there.
+    #[error("--documents dir:{} is no directory: create it, or leave the option out", .0.display())]
+    NoDocumentsDir(PathBuf),
+    /// The MongoDB cannot be told from what is said of it.
+    #[error(transparent)]
+    Mongo(#[from] InvalidMongo),
     /// There are no secrets to be had there.
     #[error("--secrets-dir {} is no directory: create it, or leave the option out", .0.display())]
     NoSecretsDir(PathBuf),

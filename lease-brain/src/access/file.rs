@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 /// What is in a file; nothing if that is more than so many bytes.
-pub(super) fn read_at_most(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_at_most(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     // Opening a pipe would wait for its writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a file"));

@@ -5,7 +5,11 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::InvalidArgs;
+use crate::access::file::read_at_most;
 use crate::cluster::check_endpoint;
+
+/// No secret is longer.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Where the brain listens, and who may call what is not for everybody.
 #[derive(Args, Clone)]
@@ -108,10 +112,7 @@ pub fn internal_token(
         (Some(token), None) => (option.to_owned(), token),
         (None, Some(path)) => {
             let option = format!("--internal-token-file {}", path.display());
-            match std::fs::read_to_string(&path) {
-                Ok(text) => (option, SecretString::from(text.trim())),
-                Err(error) => return Err(InvalidArgs::TokenFile { path, error }),
-            }
+            (option, from_file(path)?)
         }
     };
     let text = token.expose_secret();
@@ -119,5 +120,19 @@ pub fn internal_token(
         length @ 0..16 => Err(InvalidArgs::ShortToken { option, length }),
         _ if !text.bytes().all(|b| b.is_ascii_graphic()) => Err(InvalidArgs::OddToken { option }),
         _ => Ok(Some(token)),
+    }
+}
+
+fn from_file(path: PathBuf) -> Result<SecretString, InvalidArgs> {
+    let bytes = match read_at_most(&path, MAX_BYTES) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Err(InvalidArgs::LongToken(path)),
+        Err(error) => return Err(InvalidArgs::TokenFile { path, error }),
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(SecretString::from(text.trim())),
+        Err(_) => Err(InvalidArgs::OddToken {
+            option: format!("--internal-token-file {}", path.display()),
+        }),
     }
 }

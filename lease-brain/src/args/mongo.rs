@@ -8,6 +8,8 @@ use lease_shared::{StoreError, connect};
 use mongodb::Database;
 use mongodb::options::{ClientOptions, ServerAddress};
 
+use super::InvalidArgs;
+
 /// Which MongoDB, and which documents.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Store")]
@@ -57,28 +59,81 @@ impl FromStr for DocumentsAt {
     }
 }
 
-/// The MongoDB URI does not parse or does not resolve.
+/// What is said of the MongoDB cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the MongoDB URI is not usable: {cause}; it looks like mongodb://USER:PASSWORD@HOST:PORT/DATABASE, with special \
-     characters in user and password percent-encoded"
-)]
-pub struct UnusableUri {
-    cause: String,
+pub enum InvalidMongo {
+    /// The URI does not parse. It is not shown.
+    #[error(
+        "the MongoDB URI is not usable: {0}; it looks like mongodb://USER:PASSWORD@HOST:PORT/DATABASE, with special \
+         characters in user and password percent-encoded"
+    )]
+    Uri(String),
+    /// The name in the URI cannot be resolved now.
+    #[error("the name in the MongoDB URI cannot be resolved now: {0}")]
+    Unresolved(String),
+    /// No database can have that name, of which as much is shown as a name can have.
+    #[error("--database (LEASE_DATABASE) {0:?}: {RULE}")]
+    Database(String),
+}
+
+/// What the server asks of a database's name.
+const RULE: &str =
+    "the name of a MongoDB database must be 1 to 63 bytes without blanks and any of / \\ . \" $";
+
+fn is_database(name: &str) -> bool {
+    let is_refused = |c: char| c.is_whitespace() || c.is_control() || "/\\.\"$".contains(c);
+    (1..=63).contains(&name.len()) && !name.contains(is_refused)
+}
+
+/// The start of what may be of any length.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(63) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 impl MongoArgs {
-    /// The database, with the time limits that leases need. Sends nothing yet.
-    pub async fn database(&self) -> Result<Database, UnusableUri> {
+    /// What a process is to run on: judged before it begins, the database with its documents.
+    pub(super) fn resolve(self) -> Result<Self, InvalidArgs> {
+        self.check()?;
+        match &self.documents {
+            DocumentsAt::Directory(path) if !path.is_dir() => {
+                Err(InvalidArgs::NoDocumentsDir(path.clone()))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Judges what can be judged without a look at anything else.
+    fn check(&self) -> Result<(), InvalidMongo> {
+        // As from a variable that is set to nothing.
+        if self.mongodb_uri.is_empty() {
+            let problem = "--mongodb-uri (MONGODB_URI) is empty";
+            return Err(InvalidMongo::Uri(problem.to_owned()));
+        }
+        match &self.database {
+            Some(name) if !is_database(name) => Err(InvalidMongo::Database(cut(name))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The database, with the time limits that leases need. Sends nothing to a server yet.
+    pub async fn database(&self) -> Result<Database, InvalidMongo> {
+        self.check()?;
         let client = connect(&self.mongodb_uri)
             .await
             .map_err(|error| self.unusable(&error))?;
-        Ok(match &self.database {
-            Some(name) => client.database(name),
-            None => client
-                .default_database()
-                .unwrap_or_else(|| client.database("lease")),
-        })
+        if let Some(name) = &self.database {
+            return Ok(client.database(name));
+        }
+        match client.default_database() {
+            Some(database) if !is_database(database.name()) => {
+                Err(InvalidMongo::Uri(RULE.to_owned()))
+            }
+            Some(database) => Ok(database),
+            None => Ok(client.database("lease")),
+        }
     }
 
     /// Where the definitions live; `database` is that of [`database`](Self::database).
@@ -102,10 +157,12 @@ impl MongoArgs {
 
     /// Says what is wrong with the URI without a word of what may be a password: where one stands that is not
     /// percent-encoded, the driver takes a part of it for the host or the port, and tells.
-    fn unusable(&self, error: &StoreError) -> UnusableUri {
+    fn unusable(&self, error: &StoreError) -> InvalidMongo {
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        UnusableUri {
-            cause: before_any_of(&cause.unwrap_or_default(), &self.mongodb_uri),
+        let cause = before_any_of(&cause.unwrap_or_default(), &self.mongodb_uri);
+        match error.is_unresolved() {
+            true => InvalidMongo::Unresolved(cause),
+            false => InvalidMongo::Uri(cause),
         }
     }
 }

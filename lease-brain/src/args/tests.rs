@@ -199,8 +199,37 @@ fn nonsense_is_refused_in_one_line_with_the_cure() {
         &["--secrets-dir=/nonexistent"],
         "--secrets-dir /nonexistent is no directory: create it, or leave the option out",
     );
+    assert_refused(
+        &["--documents=dir:/nonexistent"],
+        "--documents dir:/nonexistent is no directory: create it, or leave the option out",
+    );
+    assert_refused(
+        &["--mongodb-uri="],
+        "the MongoDB URI is not usable: --mongodb-uri (MONGODB_URI) is empty; it looks like \
+         mongodb://USER:PASSWORD@HOST:PORT/DATABASE, with special characters in user and password percent-encoded",
+    );
     assert!(resolve(&["--labels=a"]).is_err_and(|it| it.contains("must be NAME=VALUE")));
     assert!(resolve(&["--documents=dir:"]).is_err());
+}
+
+#[test]
+fn database_has_a_name_that_a_server_takes() {
+    let rule = r#"the name of a MongoDB database must be 1 to 63 bytes without blanks and any of / \ . " $"#;
+    let long = "x".repeat(100_000);
+    let shown = format!("{}…", "x".repeat(63));
+    for (name, shown) in [
+        ("", ""),
+        ("a.b", "a.b"),
+        ("a b", "a b"),
+        ("$a", "$a"),
+        (&long, &shown),
+    ] {
+        let expected = format!("--database (LEASE_DATABASE) {shown:?}: {rule}");
+        assert_refused(&[&format!("--database={name}")], &expected);
+    }
+    for name in ["a", "lease-2_ü", &"x".repeat(63)] {
+        assert!(resolve(&[&format!("--database={name}")]).is_ok(), "{name}");
+    }
 }
 
 #[test]
@@ -250,6 +279,18 @@ fn token_is_long_enough_and_never_shown() {
         ],
         "the internal token is given twice, as LEASE_INTERNAL_TOKEN and as a file (--internal-token-file or \
          LEASE_INTERNAL_TOKEN_FILE): keep one",
+    );
+    let long = "x".repeat(64 * 1024 + 1);
+    assert_refused(
+        &[&file(&long)],
+        &format!(
+            "--internal-token-file {path} has more than 64 KiB: make a secret with `openssl rand -hex 16`"
+        ),
+    );
+    // It has no end, and is no file.
+    assert_refused(
+        &["--internal-token-file=/dev/zero"],
+        "--internal-token-file /dev/zero",
     );
     assert_refused(
         &["--internal-token-file=/nonexistent"],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
-use lease_brain::args::{BrainArgs, BrainSettings};
+use lease_brain::args::{BrainArgs, BrainSettings, InvalidMongo};
 use lease_brain::handlers::webhook::{Webhook, WebhookLimits};
 use lease_brain::mcp::McpSettings;
 use lease_brain::secrets::Secrets;
@@ -19,6 +19,8 @@ use tracing::Instrument as _;
 const STACK: usize = 16 * 1024 * 1024;
 /// The command line is wrong (`EX_USAGE`).
 const USAGE: u8 = 64;
+/// The store cannot be asked now (`EX_UNAVAILABLE`).
+const UNAVAILABLE: u8 = 69;
 
 /// The process behind leases: sweeps what is idle or whose pod died, cleans up behind what was revoked, and takes
 /// operators' calls.
@@ -87,7 +89,11 @@ fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
 
 async fn run(settings: BrainSettings) -> anyhow::Result<ExitCode> {
     let shutdown = Shutdown::on_signals()?;
-    let database = settings.mongo.database().await?;
+    let database = match settings.mongo.database().await {
+        Ok(database) => database,
+        Err(error @ InvalidMongo::Unresolved(_)) => return Ok(fail(&error.into(), UNAVAILABLE)),
+        Err(error) => return Ok(fail(&error.into(), USAGE)),
+    };
     let documents = settings.mongo.documents(&database);
     let listen = settings.http.listen;
     let listener = TcpListener::bind(listen)

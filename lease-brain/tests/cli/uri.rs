@@ -1,6 +1,9 @@
 //! What is said of a server that is not there, and never of the password to it.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use crate::support::{Output, SOON, World, bare};
 
@@ -126,6 +129,67 @@ fn uri_that_does_not_parse_is_refused_without_a_word_of_it() {
         output.error(64).contains("`tls` option must be a boolean"),
         "{output:?}"
     );
+}
+
+#[test]
+fn what_says_nothing_of_the_store_is_wrong_usage_for_both_commands() {
+    let rule = r#"the name of a MongoDB database must be 1 to 63 bytes without blanks and any of / \ . " $"#;
+    let dead = "mongodb://127.0.0.1:1/";
+    let long = "x".repeat(100_000);
+    let begins = |shown: &str| format!("--database (LEASE_DATABASE) \"{shown}\": {rule}");
+    for (variable, value, problem) in [
+        ("LEASE_DATABASE", "", begins("")),
+        ("LEASE_DATABASE", "a.b", begins("a.b")),
+        (
+            "LEASE_DATABASE",
+            &long,
+            begins(&format!("{}…", &long[..63])),
+        ),
+        (
+            "MONGODB_URI",
+            "",
+            "the MongoDB URI is not usable: --mongodb-uri (MONGODB_URI) is empty; it looks like"
+                .to_owned(),
+        ),
+        (
+            "MONGODB_URI",
+            "mongodb://127.0.0.1:1/a$b",
+            "the MongoDB URI is not usable: ".to_owned(),
+        ),
+    ] {
+        let mut command = bare(&["list"]);
+        let output = Output::of(command.env("MONGODB_URI", dead).env(variable, value));
+        let error = output.error(64);
+        assert!(error.starts_with(&problem), "{variable}: {error}");
+        let mut brain = brain();
+        let output = Output::of(brain.env("MONGODB_URI", dead).env(variable, value));
+        assert_eq!((output.code, &*output.stdout), (Some(64), ""), "{output:?}");
+        let begins = format!("brain: {problem}");
+        assert!(output.stderr.starts_with(&begins), "{variable}: {output:?}");
+        assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+    }
+}
+
+#[test]
+fn name_that_does_not_resolve_may_do_so_later() {
+    let uri = "mongodb+srv://nobody.invalid/";
+    let output = Output::of(bare(&["list"]).env("MONGODB_URI", uri));
+    let begins = "LEASE_UNAVAILABLE: the name in the MongoDB URI cannot be resolved now: ";
+    assert!(output.error(69).starts_with(begins), "{output:?}");
+    let output = Output::of(brain().env("MONGODB_URI", uri));
+    assert_eq!(output.code, Some(69), "{output:?}");
+}
+
+/// The other command, as it is told nothing.
+fn brain() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brain"));
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .env_remove("LEASE_DATABASE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
 }
 
 #[test]

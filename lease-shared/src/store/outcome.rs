@@ -63,6 +63,14 @@ impl StoreError {
         }
     }
 
+    /// Could the name of the server not be resolved? Another time, it may be.
+    pub fn is_unresolved(&self) -> bool {
+        match &self.cause {
+            Cause::Driver(error) => matches!(*error.kind, ErrorKind::DnsResolve { .. }),
+            _ => false,
+        }
+    }
+
     /// The server's code for a statement that it refused.
     pub(crate) fn refused(&self) -> Option<(usize, i32)> {
         match self.cause {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use lease_brain::args::MongoArgs;
+use lease_brain::args::{InvalidMongo, MongoArgs};
 use lease_brain::cluster::{PodError, PodLiveness};
 use lease_brain::handlers::webhook;
 use lease_shared::definition::{ConfigDocuments, DefinitionResolver};
@@ -23,7 +23,12 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) async fn database(&self) -> anyhow::Result<Database> {
         let database = self.mongo.database().await;
-        database.map_err(|error| coded(USAGE, error.to_string()))
+        database.map_err(|error| match error {
+            InvalidMongo::Unresolved(_) => {
+                coded(UNAVAILABLE, format!("LEASE_UNAVAILABLE: {error}"))
+            }
+            InvalidMongo::Uri(_) | InvalidMongo::Database(_) => coded(USAGE, error.to_string()),
+        })
     }
 
     pub(crate) fn documents(&self, database: &Database) -> ConfigDocuments {
