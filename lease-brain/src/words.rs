@@ -36,6 +36,7 @@ pub fn phase(cleanup: &CleanupView) -> String {
 pub fn next_try(cleanup: &CleanupView) -> String {
     match (cleanup.phase, cleanup.next_try_in_seconds) {
         (CleanupPhase::Running, _) => "-".to_owned(),
+        _ if cleanup.nobody_begins => "when a pod with its handler comes".to_owned(),
         (_, 0) => "due".to_owned(),
         (_, left) => format!("in {}", seconds(left)),
     }

@@ -128,6 +128,9 @@ pub struct CleanupView {
     pub next_try_at: String,
     /// Seconds until then; 0 when that time has come.
     pub next_try_in_seconds: i64,
+    /// Has it been due for a minute without anybody beginning it? Then no pod that looks for work has its handler.
+    #[serde(skip)]
+    pub nobody_begins: bool,
     /// The pod that works on it.
     pub claimed_by: Option<String>,
     /// Why the last try did not succeed.
@@ -163,6 +166,9 @@ impl CleanupPhase {
     }
 }
 
+/// A pod that can begin a clean-up does so within seconds.
+const NOBODY_AFTER_MILLIS: i64 = 60_000;
+
 impl CleanupView {
     fn of(holder: &HolderDoc) -> Option<Self> {
         let revocation = holder.revocation.as_ref()?;
@@ -174,6 +180,7 @@ impl CleanupView {
             false => next,
         };
         let millis = millis_between(holder.now, next);
+        let has_handler = holder.lease_type != LeaseType::command();
         let out_of_reach = holder.pod.is_none() && holder.slot_return == SlotReturn::AfterCleanup;
         Some(Self {
             phase: if revocation.failed {
@@ -190,6 +197,7 @@ impl CleanupView {
             attempts: revocation.attempts,
             next_try_at: text(next),
             next_try_in_seconds: whole_seconds(millis),
+            nobody_begins: has_handler && claim.is_none() && millis < -NOBODY_AFTER_MILLIS,
             claimed_by: claim.map(|claim| claim.by.clone()),
             last_error: revocation.last_error.clone(),
             forced: revocation.forced,

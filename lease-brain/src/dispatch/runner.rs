@@ -130,7 +130,7 @@ impl Runner {
             let lease_type = revocation.lease_type.as_str();
             let Some(handler) = handler else {
                 return Err(format!(
-                    "this pod has no handler for lease type `{lease_type}`"
+                    "the pod of its holder has no handler for lease type `{lease_type}`"
                 ));
             };
             let run = async {

@@ -155,6 +155,33 @@ async fn all_that_failed_is_nothing_else_and_is_listed_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_has_been_due_for_a_minute_waits_for_a_pod_with_its_handler() {
+    let world = world().await;
+    let token = world.webhook("ada", "http://127.0.0.1:1/", NO_POD).await;
+    world.fail_cleanup(&token, "no handler").await;
+    let next_try = async |lease_type: &str, failed: bool, seconds_ago: i64| {
+        let of = doc! { "$set": {
+            "type": lease_type,
+            "lastSeenAt": { "$subtract": ["$$NOW", 700_000] },
+            "revocation.failed": { "$literal": failed },
+            "revocation.nextTryAt": { "$subtract": ["$$NOW", seconds_ago * 1000] },
+        } };
+        let its = doc! { "_id": &token };
+        world.holders().update_one(its, vec![of]).await.unwrap();
+        let listed = world.lease(&["cleanup", "list"]).table()[1][8].clone();
+        let shown = row(&world.lease(&["show", &token]), "next try");
+        assert_eq!(listed, shown);
+        shown
+    };
+    let waits = "when a pod with its handler comes";
+    assert_eq!(next_try("bench", false, 90).await, waits);
+    assert_eq!(next_try("bench", true, 90).await, waits);
+    assert_eq!(next_try("bench", false, 20).await, "due");
+    // It has no handler: whoever sweeps ends it.
+    assert_eq!(next_try("command", false, 90).await, "due");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_to_be_retried_now_is_left_alone() {
     let world = world().await;
     let brain = Brain::start(&world, "a");
