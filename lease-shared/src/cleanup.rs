@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use mongodb::Database;
+use mongodb::bson::doc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -17,6 +18,7 @@ use crate::service::wait::Lines;
 pub use crate::store::cleanups::Due;
 use crate::store::cleanups::{CLAIM, FailedTry, TRIES, WHEN_FAILED};
 use crate::store::documents::{HolderState, millis_between};
+use crate::store::holders::Decision;
 use crate::store::{LeaseStore, StoreError, deadline, until_known};
 
 /// The longest pause between two tries before a clean-up is marked as failed; the shortest is a second.
@@ -208,8 +210,9 @@ impl Cleanups {
     /// # Errors
     /// The store cannot be asked.
     pub async fn is_open(&self, token: &LeaseToken) -> Result<bool, StoreError> {
-        let holder = self.store.holder(token, deadline()).await?;
-        Ok(holder.is_some_and(|holder| holder.state == HolderState::Revoking))
+        // Counted and not read, for a broken document is one as well.
+        let its = doc! { "_id": token.as_str(), "state": HolderState::Revoking };
+        Ok(self.store.count(its, deadline()).await? > 0)
     }
 
     /// Tries a clean-up again now. False: it is under way, or there is none. One that waits for its holder to end has not
@@ -251,6 +254,33 @@ impl Cleanups {
             || (abandoned.sent_before && self.store.keys_of(token, deadline).await?.is_none());
         if !ours {
             return Ok(false);
+        }
+        let unbook = || self.store.unbook(token, &keys, deadline);
+        until_known(deadline, unbook).await?;
+        self.lines.call(&keys);
+        Ok(true)
+    }
+
+    /// Revokes a lease whose document cannot be read, and gives its slots back at once, whatever still runs. Needs no more of
+    /// the document than what it books. False: there is no such lease.
+    ///
+    /// # Errors
+    /// It is not known whether that was done. To do it again does no harm.
+    pub async fn force_broken(
+        &self,
+        token: &LeaseToken,
+        decision: &Decision,
+    ) -> Result<bool, StoreError> {
+        let deadline = deadline();
+        let Some(keys) = self.store.keys_of(token, deadline).await? else {
+            return Ok(false);
+        };
+        match until_known(deadline, || self.store.force(token, decision, deadline)).await {
+            Ok(forced) if forced.value.is_none() => return Ok(false),
+            // What came back is what cannot be read: it was written.
+            Ok(_) => {}
+            Err(error) if error.is_malformed() => {}
+            Err(error) => return Err(error),
         }
         let unbook = || self.store.unbook(token, &keys, deadline);
         until_known(deadline, unbook).await?;

@@ -44,6 +44,7 @@ pub use service::{Decision, Holding, LeaseService};
 pub use store::documents::HolderState;
 pub use store::holdings::Held;
 pub use store::{StoreError, apply_time_limits, connect, is_transient};
+pub use view::broken::{AnyLease, BrokenCleanup, BrokenLease};
 pub use view::tenant::{
     CounterQuery, HolderOrder, HolderQuery, Part, PartOf, TenantCounter, TenantViews, ViewError,
     WholeHolder,

@@ -1,5 +1,6 @@
 //! What people see of holders and counters, defined once for the command line, the API and the page.
 
+pub(crate) mod broken;
 pub(crate) mod tenant;
 
 use std::collections::HashMap;

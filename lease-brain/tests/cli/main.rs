@@ -5,6 +5,7 @@
 
 mod acquire;
 mod brain;
+mod broken;
 mod bulk;
 mod cleanup;
 mod cut_off;

@@ -330,8 +330,12 @@ impl LeaseStore {
             "state",
             doc! { "$in": [HolderState::Held, HolderState::Revoking] },
         );
+        // Whatever stands there: one that cannot be read must not be one that cannot be ended.
+        let is_document = doc! { "$eq": [{ "$type": "$revocation" }, "object"] };
+        let before = doc! { "$cond": [&is_document, "$revocation", {}] };
         let was = |field: &str, otherwise: Bson| {
-            doc! { "$ifNull": [format!("$revocation.{field}"), otherwise] }
+            let stored = doc! { "$ifNull": [format!("$revocation.{field}"), &otherwise] };
+            doc! { "$cond": [&is_document, stored, otherwise] }
         };
         let mut revocation = doc! {
             "reason": was("reason", "revoke".into()),
@@ -344,7 +348,7 @@ impl LeaseStore {
         let update = doc! { "$set": {
             "state": HolderState::Revoking,
             "slotReturn": SlotReturn::AtOnce.as_str(),
-            "revocation": { "$mergeObjects": ["$revocation", revocation] },
+            "revocation": { "$mergeObjects": [before, revocation] },
         } };
         let forced = self.find_and_update(step, filter, update, deadline).await?;
         forced.map(|holder| readable(step, holder)).transpose()

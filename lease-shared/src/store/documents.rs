@@ -59,7 +59,16 @@ pub(crate) fn read<T: DeserializeOwned>(document: Document) -> Result<T, String>
             "documents stand in one another more than {DEEPEST} deep"
         ));
     }
-    deserialize_from_document(document).map_err(|error| error.to_string())
+    deserialize_from_document(document).map_err(in_short)
+}
+
+/// Of the driver's sentences about its own kinds of errors, what people need.
+fn in_short(error: mongodb::bson::error::Error) -> String {
+    match (&error.message, &error.key) {
+        (Some(message), Some(key)) => format!("{key}: {message}"),
+        (Some(message), None) => message.clone(),
+        (None, _) => error.to_string(),
+    }
 }
 
 /// Where a lease stands.

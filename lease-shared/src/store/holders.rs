@@ -424,11 +424,18 @@ impl LeaseStore {
         filter: Document,
         deadline: Instant,
     ) -> Result<Vec<Result<HolderDoc, String>>, StoreError> {
-        let set = doc! { "now": "$$NOW" };
-        let found = self
-            .read_holders(filter, set, Read::Latest, deadline)
-            .await?;
+        let found = self.stored_holders(filter, deadline).await?;
         Ok(found.into_iter().map(parse).collect())
+    }
+
+    /// The same as they are stored, for whoever shows what is wrong with one.
+    pub(crate) async fn stored_holders(
+        &self,
+        filter: Document,
+        deadline: Instant,
+    ) -> Result<Vec<Document>, StoreError> {
+        let set = doc! { "now": "$$NOW" };
+        self.read_holders(filter, set, Read::Latest, deadline).await
     }
 
     /// The holders of those of these tokens that have one, in any state, without their payloads.
@@ -600,11 +607,13 @@ pub(super) fn readable(step: &'static str, holder: Document) -> Result<HolderDoc
 /// A holder, or one line that names it and says what is wrong with it.
 pub(super) fn parse(holder: Document) -> Result<HolderDoc, String> {
     let token = holder.get("_id").map(Bson::to_string).unwrap_or_default();
-    documents::read(holder).map_err(|error| {
-        // The error quotes the value, which may be anything.
-        let problem: String = error.chars().take(200).collect();
-        format!("holder {token}: {problem}")
-    })
+    read(holder).map_err(|problem| format!("holder {token}: {problem}"))
+}
+
+/// A holder, or what is wrong with it.
+pub(crate) fn read(holder: Document) -> Result<HolderDoc, String> {
+    // The error quotes the value, which may be anything.
+    documents::read(holder).map_err(|error| error.chars().take(200).collect())
 }
 
 /// A holder that nobody has revoked.

@@ -6,6 +6,7 @@ pub(crate) mod cleanup;
 pub(crate) mod counters;
 pub(crate) mod definition;
 mod force;
+mod found;
 pub(crate) mod list;
 mod on_revoke;
 pub(crate) mod pods;

@@ -8,12 +8,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use lease_brain::cluster::PodLiveness;
-use lease_brain::with_pod::WithPod;
-use lease_shared::{CleanupPhase, Filter, HolderState, LeaseToken, LeaseViews};
+use lease_shared::{BrokenLease, Filter, HolderState, LeaseToken};
 use mongodb::Database;
 
-use super::pods::{with_pod, with_pods};
-use crate::connection::{Connection, asked};
+use super::found::{Found, cure};
+use crate::connection::Connection;
 use crate::exit::{LOST, USAGE, coded};
 use crate::output;
 
@@ -60,16 +59,16 @@ struct Which {
 /// A lease that was named, and what there is of it.
 struct Named {
     token: LeaseToken,
-    lease: Option<WithPod>,
+    lease: Option<Found>,
 }
 
 impl Which {
     async fn find(self, database: &Database) -> anyhow::Result<Vec<Named>> {
         if self.all_failed {
             let mut leases = revoking(Filter::default(), database).await?;
-            leases.retain(is_failed);
-            let named = |lease: WithPod| Named {
-                token: lease.holder.token.clone(),
+            leases.retain(Found::is_failed);
+            let named = |lease: Found| Named {
+                token: lease.token().clone(),
                 lease: Some(lease),
             };
             return Ok(leases.into_iter().map(named).collect());
@@ -84,13 +83,9 @@ impl Which {
                 return Err(coded(USAGE, format!("{token} is named twice")));
             }
         }
-        let views = LeaseViews::new(database.clone());
         let mut named = Vec::new();
         for token in tokens {
-            let lease = match asked(views.holder(&token).await)? {
-                Some(holder) => Some(with_pod(holder, database).await?),
-                None => None,
-            };
+            let lease = Found::by_token(&token, database).await?;
             named.push(Named { token, lease });
         }
         Ok(named)
@@ -99,11 +94,18 @@ impl Which {
 
 impl Named {
     /// The lease, if it is being revoked; else what it is instead.
-    fn revoking(&self) -> Result<&WithPod, String> {
+    fn revoking(&self) -> Result<&Found, String> {
         let Self { token, lease } = self;
         match lease {
             None => Err(nothing(token)),
-            Some(lease) if lease.holder.state != HolderState::Revoking => Err(format!(
+            Some(Found::Broken(lease)) if lease.state != Some(HolderState::Revoking) => {
+                let BrokenLease { unreadable, .. } = &**lease;
+                let cure = cure(lease);
+                Err(format!(
+                    "{token} is not being revoked, and cannot be read: {unreadable}: {cure}"
+                ))
+            }
+            Some(lease) if !lease.is_revoking() => Err(format!(
                 "{token} is not being revoked, so there is nothing to clean up: `lease revoke {token}` revokes it"
             )),
             Some(lease) => Ok(lease),
@@ -115,20 +117,15 @@ fn nothing(token: &LeaseToken) -> String {
     format!("no clean-up of {token}: it is done, or never was")
 }
 
-fn is_failed(lease: &WithPod) -> bool {
-    let cleanup = lease.holder.cleanup.as_ref();
-    cleanup.is_some_and(|cleanup| cleanup.phase == CleanupPhase::Failed)
-}
-
-/// The leases that are being revoked and match.
-async fn revoking(filter: Filter, database: &Database) -> anyhow::Result<Vec<WithPod>> {
+/// The leases that are being revoked and match, broken ones among them.
+async fn revoking(filter: Filter, database: &Database) -> anyhow::Result<Vec<Found>> {
     let filter = Filter {
         state: Some(HolderState::Revoking),
         ..filter
     };
-    let listed = asked(LeaseViews::new(database.clone()).holders(&filter).await)?;
+    let listed = Found::all(&filter, database).await?;
     output::unreadable(&listed.unreadable);
-    with_pods(listed.entries, database).await
+    Ok(listed.entries)
 }
 
 /// Says so if there is nobody to run a clean-up.

@@ -2,7 +2,7 @@
 
 use lease_brain::with_pod::WithPod;
 use lease_brain::words;
-use lease_shared::{Decision, LeaseService, LeaseToken, StoreError};
+use lease_shared::{BrokenLease, Decision, LeaseService, LeaseToken, StoreError};
 use serde::Serialize;
 
 /// What came of forcing one lease.
@@ -36,6 +36,48 @@ impl ForceReport {
             "{} forced: the slot is free; {}; {until_then}{}",
             self.token, self.skipped, self.may_still_run
         )
+    }
+}
+
+/// What was skipped for a lease whose document cannot be read.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BrokenReport<'a> {
+    token: &'a LeaseToken,
+    outcome: &'static str,
+    slot: &'static str,
+    cleanup: &'static str,
+    #[serde(rename = "type")]
+    lease_type: Option<&'a str>,
+    unreadable: &'a str,
+    skipped: String,
+}
+
+impl<'a> BrokenReport<'a> {
+    pub(crate) fn of(lease: &'a BrokenLease) -> Self {
+        Self {
+            token: &lease.token,
+            outcome: "forced",
+            slot: match lease.levels.is_empty() {
+                true => "reconcile",
+                false => "free",
+            },
+            cleanup: "pending",
+            lease_type: lease.lease_type.as_deref(),
+            unreadable: &lease.unreadable,
+            skipped: format!(
+                "no handler runs, for its document cannot be read: `lease cleanup abandon {}` ends it",
+                lease.token
+            ),
+        }
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let slot = match self.slot {
+            "free" => "the slot is free",
+            _ => "`lease reconcile` frees its slot",
+        };
+        format!("{} forced: {slot}; {}", self.token, self.skipped)
     }
 }
 

@@ -7,11 +7,12 @@ use clap::Args;
 use humantime::parse_duration;
 use lease_brain::api::{RevokeCall, check_reason};
 use lease_brain::words;
-use lease_shared::{Decision, LeaseToken, LeaseViews, PodId, Revoked, SlotAfter};
+use lease_shared::{BrokenLease, Cleanups, Decision, LeaseToken, PodId, Revoked, SlotAfter};
+use mongodb::Database;
 use serde_json::{Value, json};
 
 use super::force::{self, Forced};
-use super::pods::with_pod;
+use super::found::Found;
 use super::until_gone::until_gone;
 use crate::brain::{Asked, BrainAt};
 use crate::confirm::confirm;
@@ -216,10 +217,13 @@ async fn by_force(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let database = connection.database().await?;
-    let Some(holder) = asked(LeaseViews::new(database.clone()).holder(token).await)? else {
-        return Err(not_held(token));
+    let lease = match Found::by_token(token, &database).await? {
+        Some(Found::Whole(lease)) => *lease,
+        Some(Found::Broken(lease)) => {
+            return broken_by_force(&lease, &decision, yes, &database, json).await;
+        }
+        None => return Err(not_held(token)),
     };
-    let lease = with_pod(holder, &database).await?;
     if decision.pod.is_some()
         && lease.holder.pod.as_deref() != decision.pod.as_ref().map(PodId::as_str)
     {
@@ -240,6 +244,31 @@ async fn by_force(
     let Forced::Done(report) = forced else {
         return Err(not_held(token));
     };
+    match json {
+        true => output::json(&report)?,
+        false => output::line(&output::printable(&report.line()))?,
+    }
+    Ok(ExitCode::from(FORCED))
+}
+
+/// The same where nothing but the token and what it books can be relied on.
+async fn broken_by_force(
+    lease: &BrokenLease,
+    decision: &Decision,
+    yes: bool,
+    database: &Database,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let (token, unreadable) = (&lease.token, &lease.unreadable);
+    let question = format!(
+        "Free the slot of {token}, which cannot be read ({unreadable}), at once, although its resource may still be in use?"
+    );
+    confirm(&question, yes)?;
+    let cleanups = Cleanups::new(database.clone());
+    if !asked(cleanups.force_broken(token, decision).await)? {
+        return Err(not_held(token));
+    }
+    let report = force::BrokenReport::of(lease);
     match json {
         true => output::json(&report)?,
         false => output::line(&output::printable(&report.line()))?,

@@ -4,14 +4,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lease_brain::words;
-use lease_shared::{CleanupView, HolderState, LeaseToken, LeaseViews};
+use lease_shared::{BrokenLease, CleanupView, HolderState, LeaseToken};
 
-use super::pods::with_pod;
-use crate::connection::{Connection, asked};
-use crate::exit::{LOST, coded};
+use super::found::{Found, cure};
+use crate::connection::Connection;
+use crate::exit::{INVALID, LOST, coded};
 use crate::output;
 
 /// Show everything about one lease.
+///
+/// Exit codes: 76 there is no such lease, 78 its document cannot be read; --json shows what of it can.
 #[derive(Args)]
 #[command(after_help = "Example:\n  lease show 1f0c9a6e2b7d4f1c8a5e3d2b1c0f9e8d")]
 pub(crate) struct Opts {
@@ -26,14 +28,21 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let token = LeaseToken::new(opts.token)?;
     let database = connection.database().await?;
-    let views = LeaseViews::new(database.clone());
-    let Some(holder) = asked(views.holder(&token).await)? else {
-        let problem = format!(
-            "no lease {token}: it is not held any more; released, or reaped and cleaned up, or never was"
-        );
-        return Err(coded(LOST, problem));
+    let shown = match Found::by_token(&token, &database).await? {
+        Some(Found::Whole(shown)) => *shown,
+        Some(Found::Broken(lease)) => {
+            if json {
+                output::json(&lease)?;
+            }
+            return Err(broken(&lease));
+        }
+        None => {
+            let problem = format!(
+                "no lease {token}: it is not held any more; released, or reaped and cleaned up, or never was"
+            );
+            return Err(coded(LOST, problem));
+        }
     };
-    let shown = with_pod(holder, &database).await?;
     if json {
         output::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
@@ -93,6 +102,15 @@ pub(crate) async fn run(
             .map(|(field, value)| [field.to_owned(), value]),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// No try can ever read it, so it is not the store's fault.
+fn broken(lease: &BrokenLease) -> anyhow::Error {
+    let (token, unreadable) = (&lease.token, &lease.unreadable);
+    let state = lease.state.map_or("in no known state", HolderState::as_str);
+    let cure = cure(lease);
+    let problem = format!("lease {token} ({state}) cannot be read: {unreadable}: {cure}");
+    coded(INVALID, problem)
 }
 
 /// How far the clean-up is; nothing if there is none.

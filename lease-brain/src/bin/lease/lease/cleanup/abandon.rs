@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use lease_brain::with_pod::WithPod;
-use lease_brain::words;
 use lease_shared::{CleanupPhase, Cleanups};
 use serde_json::json;
 
 use super::{NONE_FAILED, NOT_THERE, Which, nothing, refused};
 use crate::confirm::confirm;
 use crate::connection::{Connection, asked};
+use crate::lease::found::Found;
 use crate::output;
 
 /// Give clean-ups up: the leases are gone and their slots come back, whatever still runs.
@@ -70,7 +69,7 @@ pub(crate) async fn run(
     let cleanups = Cleanups::new(database);
     let mut abandoned = Vec::new();
     for lease in there {
-        let token = &lease.holder.token;
+        let token = lease.token();
         match asked(cleanups.abandon(token).await)? {
             true => abandoned.push(lease),
             false => problems.push((NOT_THERE, nothing(token))),
@@ -79,17 +78,16 @@ pub(crate) async fn run(
     if json {
         let report: Vec<_> = abandoned
             .iter()
-            .map(
-                |lease| json!({ "token": lease.holder.token, "mayStillRun": may_still_run(lease) }),
-            )
+            .map(|lease| json!({ "token": lease.token(), "mayStillRun": may_still_run(lease) }))
             .collect();
         let refused: Vec<_> = problems.iter().map(|(_, problem)| problem).collect();
         output::json(&json!({ "abandoned": report, "refused": refused }))?;
     } else {
         for lease in &abandoned {
             output::line(&output::printable(&format!(
-                "{} given up, its slots are free: {}",
-                lease.holder.token,
+                "{} given up, {}: {}",
+                lease.token(),
+                slots(lease),
                 may_still_run(lease)
             )))?;
         }
@@ -98,7 +96,7 @@ pub(crate) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn preview(leases: &[&WithPod]) -> String {
+fn preview(leases: &[&Found]) -> String {
     let header = [
         "TOKEN",
         "RESOURCE",
@@ -109,30 +107,35 @@ fn preview(leases: &[&WithPod]) -> String {
         "WHAT MAY STILL RUN",
     ];
     let rows = leases.iter().map(|lease| {
-        let holder = &lease.holder;
-        let cleanup = holder.cleanup.as_ref();
-        let error = cleanup.and_then(|cleanup| cleanup.last_error.clone());
         [
-            holder.token.to_string(),
-            holder.resource.clone(),
-            holder.lease_type.clone(),
-            words::holder(holder),
-            cleanup.map_or_else(String::new, words::phase),
-            error.unwrap_or_else(|| "-".to_owned()),
+            lease.token().to_string(),
+            lease.resource(),
+            lease.lease_type(),
+            lease.holder(),
+            lease.phase(),
+            lease.last_error(),
             may_still_run(lease),
         ]
     });
     output::table_text(header, rows)
 }
 
-fn may_still_run(lease: &WithPod) -> String {
-    let cleanup = lease.holder.cleanup.as_ref();
+fn may_still_run(lease: &Found) -> String {
+    let cleanup = lease.cleanup();
     match cleanup.filter(|cleanup| cleanup.phase == CleanupPhase::Running) {
         Some(cleanup) => format!(
             "its handler runs right now on pod {}; {}",
             cleanup.claimed_by.as_deref().unwrap_or("?"),
-            words::may_still_run(lease)
+            lease.may_still_run()
         ),
-        None => words::may_still_run(lease),
+        None => lease.may_still_run(),
+    }
+}
+
+/// When the slots come back: a document that does not say which they are leaves that to a reconcile.
+fn slots(lease: &Found) -> &'static str {
+    match lease {
+        Found::Broken(lease) if lease.levels.is_empty() => "`lease reconcile` frees its slots",
+        Found::Broken(_) | Found::Whole(_) => "its slots are free",
     }
 }

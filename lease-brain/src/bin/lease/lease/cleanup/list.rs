@@ -3,12 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use lease_brain::with_pod::WithPod;
-use lease_brain::words;
-use lease_shared::{CleanupPhase, HolderView};
 
-use super::{is_failed, revoking, warn_if_nobody};
+use super::{revoking, warn_if_nobody};
 use crate::connection::{Connection, pods};
+use crate::lease::found::Found;
 use crate::lease::list::HolderFilter;
 use crate::output;
 
@@ -20,7 +18,7 @@ use crate::output;
 pub(crate) struct Opts {
     #[command(flatten)]
     filter: HolderFilter,
-    /// Only what did not succeed ten times.
+    /// Only what did not succeed ten times, or cannot be read.
     #[arg(long)]
     failed: bool,
 }
@@ -33,8 +31,8 @@ pub(crate) async fn run(
     let filter = opts.filter.filter()?;
     let database = connection.database().await?;
     let mut leases = revoking(filter, &database).await?;
-    leases.retain(|lease| !opts.failed || is_failed(lease));
-    leases.sort_by_key(|lease| soonest_trouble(&lease.holder));
+    leases.retain(|lease| !opts.failed || lease.is_failed());
+    leases.sort_by_key(|lease| (!lease.is_failed(), lease.next_try_in_seconds()));
     if !leases.is_empty() {
         warn_if_nobody(&pods(&database).await?);
     }
@@ -62,33 +60,17 @@ pub(crate) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn soonest_trouble(holder: &HolderView) -> (bool, i64) {
-    let cleanup = holder.cleanup.as_ref();
-    let failed = cleanup.is_some_and(|cleanup| cleanup.phase == CleanupPhase::Failed);
-    (
-        !failed,
-        cleanup.map_or(0, |cleanup| cleanup.next_try_in_seconds),
-    )
-}
-
-fn row(lease: &WithPod) -> [String; 10] {
-    let holder = &lease.holder;
-    let cleanup = holder.cleanup.as_ref();
-    let reason = holder
-        .revocation_reason
-        .map_or("-", |reason| reason.as_str());
-    let of =
-        |part: fn(&lease_shared::CleanupView) -> String| cleanup.map_or_else(String::new, part);
+fn row(lease: &Found) -> [String; 10] {
     [
-        holder.token.to_string(),
-        holder.resource.clone(),
-        holder.lease_type.clone(),
-        format!("{}/{}", holder.tenant, holder.project),
-        lease.pod_in_short(),
-        reason.to_owned(),
-        of(words::phase),
-        of(|cleanup| cleanup.attempts.to_string()),
-        of(words::next_try),
-        of(|cleanup| cleanup.last_error.clone().unwrap_or_else(|| "-".to_owned())),
+        lease.token().to_string(),
+        lease.resource(),
+        lease.lease_type(),
+        lease.place(),
+        lease.pod(),
+        lease.reason(),
+        lease.phase(),
+        lease.attempts(),
+        lease.next_try(),
+        lease.last_error(),
     ]
 }

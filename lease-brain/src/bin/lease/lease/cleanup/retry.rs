@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use lease_brain::with_pod::WithPod;
 use lease_brain::words;
 use lease_shared::{CleanupPhase, CleanupView, Cleanups, LeaseToken};
 use serde_json::json;
@@ -12,6 +11,7 @@ use super::{NONE_FAILED, NOT_THERE, Named, Which, nothing, refused, warn_if_nobo
 use crate::confirm::confirm_on_terminal;
 use crate::connection::{Connection, asked, pods};
 use crate::exit::BUSY;
+use crate::lease::found::Found;
 use crate::output;
 
 /// Have clean-ups tried again now, as if for the first time.
@@ -69,7 +69,7 @@ pub(crate) async fn run(
     let cleanups = Cleanups::new(database.clone());
     let mut retried = Vec::new();
     for lease in there {
-        match retry(&cleanups, &lease.holder.token).await? {
+        match retry(&cleanups, lease.token()).await? {
             Ok(token) => retried.push(token),
             Err(problem) => problems.push(problem),
         }
@@ -92,10 +92,12 @@ pub(crate) async fn run(
 }
 
 /// The lease whose clean-up can be tried now; else why not.
-fn judge(named: &Named) -> Result<&WithPod, (u8, String)> {
+fn judge(named: &Named) -> Result<&Found, (u8, String)> {
     let lease = named.revoking().map_err(|problem| (NOT_THERE, problem))?;
-    let cleanup = lease.holder.cleanup.as_ref();
-    match cleanup.and_then(|cleanup| not_now(&named.token, cleanup)) {
+    match lease
+        .cleanup()
+        .and_then(|cleanup| not_now(&named.token, cleanup))
+    {
         Some(problem) => Err((BUSY, problem)),
         None => Ok(lease),
     }
@@ -113,7 +115,7 @@ async fn retry<'a>(
     })
 }
 
-fn preview(leases: &[&WithPod]) -> String {
+fn preview(leases: &[&Found]) -> String {
     let header = [
         "TOKEN",
         "RESOURCE",
@@ -125,18 +127,15 @@ fn preview(leases: &[&WithPod]) -> String {
         "WHAT HAPPENS",
     ];
     let rows = leases.iter().map(|lease| {
-        let holder = &lease.holder;
-        let cleanup = holder.cleanup.as_ref();
-        let error = cleanup.and_then(|cleanup| cleanup.last_error.clone());
         [
-            holder.token.to_string(),
-            holder.resource.clone(),
-            holder.lease_type.clone(),
-            words::holder(holder),
-            cleanup.map_or_else(String::new, words::phase),
-            cleanup.map_or_else(String::new, |cleanup| cleanup.attempts.to_string()),
-            error.unwrap_or_else(|| "-".to_owned()),
-            words::dispatch(lease),
+            lease.token().to_string(),
+            lease.resource(),
+            lease.lease_type(),
+            lease.holder(),
+            lease.phase(),
+            lease.attempts(),
+            lease.last_error(),
+            lease.dispatch(),
         ]
     });
     output::table_text(header, rows)
