@@ -25,6 +25,19 @@ pub use mongo::{DocumentsAt, InvalidMongo, MongoArgs};
 use crate::access::{Access, InvalidSecret, UnusableJwks};
 use crate::cluster::InvalidPodSettings;
 
+/// A duration as people write it.
+///
+/// # Errors
+/// What is wrong with it, and what one looks like.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like `2h 30m`"))
+}
+
+/// The same, to be shown as it is written.
+fn shown_duration(text: &str) -> Result<humantime::Duration, String> {
+    duration(text).map(humantime::Duration::from)
+}
+
 /// Everything that `brain` can be told.
 #[derive(Args, Clone)]
 pub struct BrainArgs {

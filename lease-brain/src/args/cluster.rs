@@ -36,7 +36,8 @@ pub struct ClusterArgs {
         long,
         env = "BRAIN_HEARTBEAT",
         value_name = "DURATION",
-        default_value_t = PodSettings::HEARTBEAT.into()
+        default_value_t = PodSettings::HEARTBEAT.into(),
+        value_parser = super::shown_duration
     )]
     heartbeat: humantime::Duration,
     /// After how long a silence the others take it for dead: three heartbeats at least. Too small, and a pod that was
@@ -45,7 +46,8 @@ pub struct ClusterArgs {
         long,
         env = "BRAIN_STALE",
         value_name = "DURATION",
-        default_value_t = PodSettings::STALE.into()
+        default_value_t = PodSettings::STALE.into(),
+        value_parser = super::shown_duration
     )]
     stale: humantime::Duration,
 }

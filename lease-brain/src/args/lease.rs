@@ -16,7 +16,8 @@ pub struct LeaseArgs {
         long,
         env = "LEASE_REAP_INTERVAL",
         value_name = "DURATION",
-        default_value_t = BrainBuilder::REAP_INTERVAL.into()
+        default_value_t = BrainBuilder::REAP_INTERVAL.into(),
+        value_parser = super::shown_duration
     )]
     reap_interval: humantime::Duration,
     /// How often it compares all counters with their holders, frees what nobody holds and removes empty counters. Too
@@ -26,7 +27,8 @@ pub struct LeaseArgs {
         long,
         env = "LEASE_RECONCILE_INTERVAL",
         value_name = "DURATION",
-        default_value_t = BrainBuilder::RECONCILE_INTERVAL.into()
+        default_value_t = BrainBuilder::RECONCILE_INTERVAL.into(),
+        value_parser = super::shown_duration
     )]
     reconcile_interval: humantime::Duration,
     /// How long the first signal to stop lets clean-ups run on. Too small, and they are cut off, to be begun anew by
@@ -35,7 +37,8 @@ pub struct LeaseArgs {
         long,
         env = "LEASE_DRAIN",
         value_name = "DURATION",
-        default_value_t = BrainBuilder::DRAIN.into()
+        default_value_t = BrainBuilder::DRAIN.into(),
+        value_parser = super::shown_duration
     )]
     drain: humantime::Duration,
     /// Where the secrets are that documents name: PATH/TENANT/PROJECT/NAME.

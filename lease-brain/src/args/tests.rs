@@ -208,6 +208,11 @@ fn nonsense_is_refused_in_one_line_with_the_cure() {
         "the MongoDB URI is not usable: --mongodb-uri (MONGODB_URI) is empty; it looks like \
          mongodb://USER:PASSWORD@HOST:PORT/DATABASE, with special characters in user and password percent-encoded",
     );
+    let durations = ["--reap-interval=soon", "--heartbeat=soon", "--drain=9"];
+    for duration in durations {
+        let refused = resolve(&[duration]).err().unwrap_or_default();
+        assert!(refused.contains("; write it like `2h 30m`"), "{refused}");
+    }
     assert!(resolve(&["--labels=a"]).is_err_and(|it| it.contains("must be NAME=VALUE")));
     assert!(resolve(&["--documents=dir:"]).is_err());
 }

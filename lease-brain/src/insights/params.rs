@@ -161,7 +161,7 @@ impl HolderParams {
 
     fn unchecked(&self) -> Result<HolderQuery, InvalidParam> {
         let older_than = given(&self.older_than).map(|text| {
-            let parsed = humantime::parse_duration(text);
+            let parsed = crate::args::duration(text);
             parsed.map_err(|error| invalid("olderThan", text, format!("is no time: {error}")))
         });
         Ok(HolderQuery {

@@ -181,6 +181,27 @@ fn missing_options_are_named_with_their_variables_and_nothing_else_is_called_req
 }
 
 #[test]
+fn duration_that_is_none_is_refused_with_one_that_is() {
+    let token = "0123456789abcdef0123456789abcdef";
+    let cases: [&[&str]; 6] = [
+        &["acquire", "pdf", "--wait", "soon"],
+        &["run", "pdf", "--kill-grace", "soon", "--", "true"],
+        &["revoke", token, "--wait", "--timeout", "soon"],
+        &["mcp", "tools", "t", "--timeout", "soon"],
+        &["tex", "compile", ".", "--timeout", "soon"],
+        &["token", "--ttl", "soon"],
+    ];
+    for args in cases {
+        let output = Output::of(&mut bare(args));
+        assert_eq!(output.code, Some(64), "{args:?}");
+        let form = "'soon' for '--";
+        assert!(output.stderr.contains(form), "{output:?}");
+        let form = "; write it like `2h 30m`";
+        assert!(output.stderr.contains(form), "{output:?}");
+    }
+}
+
+#[test]
 fn command_without_its_dashes_is_told_where_it_stands() {
     let tip = "tip: the command to run stands after `--`: lease run NAME -- COMMAND\n";
     let output = Output::of(&mut bare(&["run", "pdf", "sleep", "1"]));

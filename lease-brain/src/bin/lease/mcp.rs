@@ -38,7 +38,7 @@ struct At {
     /// The tool: the name of its document.
     tool: String,
     /// How long to wait for the answer at most. A call that is given up is cancelled.
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease_brain::args::duration)]
     timeout: Duration,
     #[command(flatten)]
     holder: Holder,

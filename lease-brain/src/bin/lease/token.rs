@@ -39,7 +39,7 @@ pub(crate) struct Opts {
     #[arg(long, env = "LEASE_JWT_ISSUER")]
     issuer: Option<String>,
     /// How long it is valid, at most 24h.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = lease_brain::args::duration)]
     ttl: Duration,
     /// The file that the brain has as --jwt-secret-file.
     #[arg(long, env = "LEASE_JWT_SECRET_FILE", value_name = "PATH")]

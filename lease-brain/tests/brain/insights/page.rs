@@ -177,7 +177,7 @@ async fn every_state_has_its_own_words() {
             "/insights/acme/holders?olderThan=x",
             &good,
             400,
-            &["olderThan", "is no time"],
+            &["olderThan", "is no time", "write it like `2h 30m`"],
         ),
         (
             "/insights/acme/live/holders?page=0",

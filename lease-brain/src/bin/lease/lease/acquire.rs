@@ -43,7 +43,7 @@ pub(crate) struct Ask {
     name: String,
     /// How long to wait for a slot, for example `20m`; as long as the definition says, if not said. `0s` is one try.
     /// Standard error tells who holds it and since when: a terminal all the time, a log every 30 seconds.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = lease_brain::args::duration)]
     wait: Option<Duration>,
     /// What operators see as the holder; host and process number if not said.
     #[arg(long, value_name = "TEXT")]

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use humantime::parse_duration;
 use lease_brain::api::{RevokeCall, check_reason};
 use lease_brain::words;
 use lease_shared::{BrokenLease, Cleanups, Decision, LeaseToken, PodId, Revoked, SlotAfter};
@@ -42,7 +41,7 @@ pub(crate) struct Opts {
     #[arg(long, conflicts_with = "force")]
     wait: bool,
     /// How long to wait at most.
-    #[arg(long, requires = "wait", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    #[arg(long, requires = "wait", value_name = "DURATION", default_value = "10m", value_parser = lease_brain::args::duration)]
     timeout: Duration,
     /// Without a brain: give the slot back at once, whatever still runs. Its handler runs when a brain is back.
     #[arg(long)]

@@ -34,7 +34,7 @@ use crate::exit::{INVALID, LOST, coded};
 pub(crate) struct Opts {
     /// How long before the end of the time to live the command gets TERM, in which it may end by itself; 5 s, or a third
     /// of a time to live below 15 s, if not said. A time to live below three times this is refused.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = lease_brain::args::duration)]
     kill_grace: Option<Duration>,
     #[command(flatten)]
     ask: Ask,

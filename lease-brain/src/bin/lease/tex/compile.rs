@@ -40,7 +40,7 @@ pub(crate) struct Opts {
     #[arg(long, value_name = "ENGINE", default_value = "pdflatex")]
     engine: String,
     /// How long to wait for the PDF at most.
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease_brain::args::duration)]
     timeout: Duration,
     #[command(flatten)]
     holder: Holder,
