@@ -180,6 +180,7 @@ async fn sweep_reports_what_it_took_back() {
     assert_eq!(again.code, Some(0), "{again:?}");
     let nothing = json!({
         "idle": 0, "pod": 0, "stale": 0, "finished": 0, "corrected": 0, "drift": [], "waiting": null, "failed": [],
+        "complete": true,
     });
     assert_eq!(again.json(), nothing);
     drop(brain);
