@@ -101,7 +101,7 @@ impl Sweeper {
                     Ok(report) => tell(&report),
                     Err(error) => {
                         ::metrics::counter!(metrics::SWEEP_PANICS).increment(1);
-                        tracing::error!(%error, "a sweep ended in a panic; the next begins as usual");
+                        tracing::error!(%error, "a sweep or a reconcile ended in a panic; the next begins as usual");
                     }
                 },
             }
@@ -194,9 +194,11 @@ impl Sweeper {
             Ok::<_, Trouble>(looked.is_dead(pod))
         };
         let leases = &self.leases;
-        report.pod += leases
+        let reaped = leases
             .revoke_all_of_dead_pod(pod, still_dead, &mut report.failed)
             .await?;
+        report.pod += reaped.count;
+        report.complete &= reaped.complete;
         Ok(())
     }
 

@@ -33,7 +33,7 @@ pub use handler::{HandlerError, LeaseHandler};
 pub use lease::{Lease, Release};
 pub use level::{Cap, Level, TtlSeconds, WaitMs};
 pub use name::{InvalidName, LeaseName, LeaseToken, LeaseType, PodId, Resource};
-pub use reaper::SweepReport;
+pub use reaper::{Reaped, SweepReport};
 pub use reconciler::{Drift, Orphan, ReconcileReport, Reconciler};
 pub use request::{LeaseRef, LeaseRequest, OnBusy};
 pub use revocation::{

@@ -69,19 +69,19 @@ enum Taken {
 }
 
 /// Lists and takes, a batch at a time, until there are none but those that cannot be taken; what could not be is added to
-/// `failed`, a line each. Gives how many were taken.
+/// `failed`, a line each.
 async fn take_all<T, E, L, F>(
     list: impl Fn(i64) -> L,
     token: impl Fn(&T) -> &LeaseToken,
     take: impl Fn(T) -> F,
     failed: &mut Vec<String>,
-) -> Result<usize, E>
+) -> Result<Reaped, E>
 where
     T: Clone,
     L: Future<Output = Result<Vec<T>, E>>,
     F: Future<Output = Result<bool, StoreError>>,
 {
-    let (mut taken, mut store_away) = (0, 0);
+    let (mut count, mut store_away) = (0, 0);
     let mut left = HashSet::new();
     // Where the store is away, or a great many cannot be taken, the rest is the next round's.
     while store_away < TOGETHER && left.len() < LEFT {
@@ -89,7 +89,8 @@ where
         let mut batch = list(BATCH + left.len() as i64).await?;
         batch.retain(|one| !left.contains(token(one)));
         if batch.is_empty() {
-            break;
+            let complete = true;
+            return Ok(Reaped { count, complete });
         }
         let taking: Vec<_> = batch
             .iter()
@@ -102,7 +103,7 @@ where
         for (one, outcome) in batch.iter().zip(outcomes) {
             match outcome {
                 Ok(true) => {
-                    taken += 1;
+                    count += 1;
                     continue;
                 }
                 Ok(false) => {}
@@ -114,7 +115,8 @@ where
             left.insert(token(one).clone());
         }
     }
-    Ok(taken)
+    let complete = false;
+    Ok(Reaped { count, complete })
 }
 
 /// A panic over one lease must not end the round over the others.
@@ -129,6 +131,15 @@ async fn survived<T>(
     };
     let ended = AssertUnwindSafe(work).catch_unwind().await;
     ended.unwrap_or_else(panicked)
+}
+
+/// What came of taking all that can be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaped {
+    /// How many were taken.
+    pub count: usize,
+    /// Was all looked at? Not, where the store could not be written to, or a great many cannot be taken.
+    pub complete: bool,
 }
 
 /// What one sweep did.
@@ -188,12 +199,13 @@ impl Reaper {
             let taken = self.take_expired(&token, state, deadline()).await?;
             Ok(taken != Taken::No)
         };
-        let taken = take_all(list, |token| token, take, &mut report.failed).await?;
+        let reaped = take_all(list, |token| token, take, &mut report.failed).await?;
         match state {
-            HolderState::Pending => report.stale += taken,
-            HolderState::Held => report.idle += taken,
-            HolderState::Revoking => report.finished += taken,
+            HolderState::Pending => report.stale += reaped.count,
+            HolderState::Held => report.idle += reaped.count,
+            HolderState::Revoking => report.finished += reaped.count,
         }
+        report.complete &= reaped.complete;
         Ok(())
     }
 
@@ -281,7 +293,7 @@ impl Reaper {
         pod: &PodId,
         still_dead: impl Fn() -> F,
         failed: &mut Vec<String>,
-    ) -> Result<usize, E>
+    ) -> Result<Reaped, E>
     where
         E: From<StoreError>,
         F: Future<Output = Result<bool, E>>,

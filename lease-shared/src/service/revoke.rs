@@ -3,6 +3,7 @@
 use super::LeaseService;
 use crate::cleanup::Cleanups;
 use crate::name::{LeaseToken, PodId};
+use crate::reaper::Reaped;
 use crate::revocation::Revoked;
 pub use crate::store::holders::Decision;
 use crate::store::holdings::Held;
@@ -68,7 +69,7 @@ impl LeaseService {
         self.inner.reaper.revoke_unused(holding).await
     }
 
-    /// Revokes all that a dead pod holds, a batch at a time, and gives how many. `still_dead` is asked after each listing,
+    /// Revokes all that a dead pod holds, a batch at a time. `still_dead` is asked after each listing,
     /// for the reason given at [`Self::revoke_of_dead_pod`]. What could not be revoked is added to `failed`, a line each,
     /// and keeps the others from nothing.
     ///
@@ -79,7 +80,7 @@ impl LeaseService {
         pod: &PodId,
         still_dead: impl Fn() -> F,
         failed: &mut Vec<String>,
-    ) -> Result<usize, E>
+    ) -> Result<Reaped, E>
     where
         E: From<StoreError>,
         F: Future<Output = Result<bool, E>>,

@@ -69,7 +69,9 @@ async fn those_of_a_dead_pod_that_cannot_be_taken_hide_none_that_come_after_them
         .leases
         .revoke_all_of_dead_pod(&pod_id("pod-a"), dead, &mut failed)
         .await;
-    assert_eq!((revoked.unwrap(), failed.len()), (1, MANY));
+    let revoked = revoked.unwrap();
+    assert_eq!((revoked.count, failed.len()), (1, MANY));
+    assert!(revoked.complete);
     assert_eq!(world.state(&good).await.unwrap(), "REVOKING");
 }
 
@@ -115,6 +117,27 @@ async fn sweep_that_could_not_list_says_so() {
     assert!(!swept.complete && !swept.failed.is_empty(), "{swept:?}");
     denied.off().await.unwrap();
     assert!(victim.sweep().await.complete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sweep_that_could_not_write_says_so() {
+    let stage = Stage::new(9).await;
+    let victim = stage.victim().await;
+    let template = idle(&stage.world, "ada", HOUR).await;
+    let template = stage.world.holder(&template).await.unwrap();
+    let copies = (0..MANY).map(|n| {
+        let mut copy = template.clone();
+        copy.insert("_id", format!("{n:032x}"));
+        copy
+    });
+    stage.world.holders().insert_many(copies).await.unwrap();
+    let away = FailCommand::on(&["findAndModify"]).error_code(11602);
+    let away = stage.fail(away).await;
+    let swept = victim.sweep().await;
+    assert!(!swept.complete && swept.idle == 0, "{swept:?}");
+    assert!(swept.failed.len() < MANY, "it does not go on for ever");
+    away.off().await.unwrap();
+    assert_eq!(victim.sweep().await.idle, MANY + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
