@@ -7,7 +7,6 @@
 //!
 //! Not done here: deciding what is revoked (the sweeper, acquirers, operators).
 
-mod answers;
 mod peer;
 mod places;
 mod route;
@@ -87,7 +86,7 @@ pub(crate) struct Dispatcher {
 
 /// Why a clean-up was not done.
 enum NotDone {
-    /// It was tried here.
+    /// It was tried here, for another pod or for none.
     Here(String),
     /// The living pod of the holder ran its handler, and that did not succeed.
     ByPod(String),
@@ -270,9 +269,13 @@ impl Dispatcher {
         revocation: Revocation,
         until: BootInstant,
     ) -> Result<&'static str, NotDone> {
+        let of_this_pod = revocation.pod.as_ref() == Some(&self.pod);
         let ran = self.runner.run(revocation, until).await;
         ran.map(|()| "by the handler in this pod")
-            .map_err(NotDone::Here)
+            .map_err(|problem| match of_this_pod {
+                true => NotDone::ByPod(problem),
+                false => NotDone::Here(problem),
+            })
     }
 
     /// Asking the pod took most of the claim's time, and the claim's name was told to it: should it hear of that later, it
@@ -328,6 +331,7 @@ impl Dispatcher {
                         Ended::Failed => tried = true,
                         Ended::NotTried => {}
                     }
+                    pause = (pause * 2).min(Cleanups::CLAIM);
                 }
                 // Another pod has cleaned up what lives outside this one, and it may be in others' hands by now.
                 Ok(false) if !revocation.pod_bound => return,

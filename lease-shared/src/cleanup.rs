@@ -17,7 +17,7 @@ use crate::revocation::Revocation;
 use crate::service::wait::Lines;
 pub use crate::store::cleanups::Due;
 use crate::store::cleanups::{CLAIM, FailedTry, TRIES, WHEN_FAILED};
-use crate::store::documents::{HolderState, millis_between};
+use crate::store::documents::{HolderDoc, HolderState, millis_between};
 use crate::store::holders::Decision;
 use crate::store::{LeaseStore, StoreError, deadline, until_known};
 
@@ -76,6 +76,15 @@ fn next_try(attempts: i64) -> NextTry {
         after: Duration::from_secs_f64(LONGEST.as_secs_f64().powf(step)),
         failed: false,
     }
+}
+
+/// How long ago a lease had been revoked when it was claimed, by the server's clock: the claim says until when it lasts.
+fn waited(claimed: &HolderDoc) -> Duration {
+    let revocation = claimed.revocation.as_ref();
+    let until =
+        revocation.and_then(|revocation| Some((revocation.at, revocation.claim.as_ref()?.until)));
+    let millis = until.map_or(0, |(at, until)| millis_between(at, until));
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0)).saturating_sub(CLAIM)
 }
 
 /// Nobody can guess it, so who shows it was told.
@@ -142,13 +151,13 @@ impl Cleanups {
         let problem = match claimed.holder {
             Ok(holder) => {
                 let levels = holder.levels.clone();
-                let waited = holder.millis_in_revocation();
+                let waited = waited(&holder);
                 match Revocation::of(holder) {
                     Ok(revocation) => {
                         return Ok(Some(Cleanup {
                             revocation,
                             attempts: u32::try_from(claimed.attempts).unwrap_or(u32::MAX),
-                            waited: Duration::from_millis(waited),
+                            waited,
                             claimed: Instant::now(),
                             levels,
                             claim,
@@ -374,8 +383,7 @@ impl Cleanup {
     /// # Errors
     /// That could not be written. It is tried again when the claim has run out.
     pub async fn failed(self, error: &str, by_pod: bool) -> Result<NextTry, StoreError> {
-        let next = next_try(self.attempts.into());
-        self.note(error, next, by_pod, false).await
+        self.note(error, Duration::ZERO, by_pod, false).await
     }
 
     /// The living pod of the holder could not be asked, for this reason: it is left to that pod, which finds it by itself and
@@ -384,24 +392,21 @@ impl Cleanup {
     /// # Errors
     /// That could not be written. It is tried again when the claim has run out.
     pub async fn leave_to_pod(self, error: &str) -> Result<NextTry, StoreError> {
-        let next = next_try(self.attempts.into());
-        let next = NextTry {
-            after: next.after.max(LEFT),
-            ..next
-        };
-        self.note(error, next, true, true).await
+        self.note(error, LEFT, true, true).await
     }
 
     async fn note(
         self,
         error: &str,
-        next: NextTry,
+        at_least: Duration,
         by_pod: bool,
         unreached: bool,
     ) -> Result<NextTry, StoreError> {
+        let next = next_try(self.attempts.into());
+        let pause = next.after.mul_f64(0.75 + fastrand::f64() / 2.0);
         let failed = FailedTry {
             error: &error.chars().take(ERROR_LENGTH).collect::<String>(),
-            pause: next.after.mul_f64(0.75 + fastrand::f64() / 2.0),
+            pause: pause.max(at_least),
             failed: next.failed,
             by_pod,
             unreached,

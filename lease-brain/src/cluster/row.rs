@@ -103,7 +103,12 @@ impl Unreadable {
         let stopped = row
             .get_str("status")
             .is_ok_and(|status| status == PodStatus::Stopped.as_str());
-        let heard = !stopped && silent_for.is_some_and(|silence| silence <= A_MOMENT);
+        let promise = match row.get("staleMillis") {
+            Some(Bson::Int64(millis)) => promised(*millis),
+            Some(Bson::Int32(millis)) => promised((*millis).into()),
+            _ => A_MOMENT,
+        };
+        let heard = !stopped && silent_for.is_some_and(|silence| silence <= promise);
         Self {
             problem,
             heard: pod.filter(|_| heard),

@@ -5,20 +5,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use lease_shared::{LeaseToken, LeaseType, Revocation, in_full};
+use lease_shared::{Cleanups, LeaseToken, LeaseType, Revocation, in_full};
 use supervise::BootInstant;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::answers::Answers;
 use super::places::{ALONE, PLACES};
 use crate::handlers::HandlerRegistry;
 use crate::metrics;
@@ -26,7 +25,7 @@ use crate::metrics;
 /// The time a handler has.
 const HANDLER: Duration = Duration::from_secs(30);
 
-pub(super) type Outcome = Result<(), String>;
+type Outcome = Result<(), String>;
 type Running = Shared<BoxFuture<'static, Outcome>>;
 
 /// The handlers of this pod, and what of them runs.
@@ -35,7 +34,8 @@ pub(crate) struct Runner {
     registry: HandlerRegistry,
     gate: Arc<Gate>,
     running: Arc<Mutex<HashMap<LeaseToken, Running>>>,
-    answers: Answers,
+    /// What other pods asked for, by their claims, and until when that is remembered.
+    asked: Arc<Mutex<HashMap<String, (Running, BootInstant)>>>,
     tasks: TaskTracker,
     /// Cancelled when the brain is gone, and its handlers with it.
     gone: CancellationToken,
@@ -73,7 +73,7 @@ impl Runner {
             registry,
             gate: Arc::new(gate),
             running: Arc::default(),
-            answers: Answers::default(),
+            asked: Arc::default(),
             tasks: TaskTracker::new(),
             gone,
         }
@@ -82,44 +82,39 @@ impl Runner {
     /// Runs the handler to its end, or until its time is over, which it is at `until` at the latest. It goes on if the
     /// caller goes. Whoever asks for a lease whose handler runs gets what becomes of that.
     pub(crate) async fn run(&self, revocation: Revocation, until: BootInstant) -> Outcome {
+        self.running(revocation, until).await
+    }
+
+    /// What runs for this lease, or what is begun now.
+    fn running(&self, revocation: Revocation, until: BootInstant) -> Running {
         let token = revocation.token.clone();
-        let running = {
-            let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            match all.get(&token) {
-                Some(running) => running.clone(),
-                None => {
-                    let running = self.start(revocation, until);
-                    all.insert(token, running.clone());
-                    running
-                }
-            }
-        };
-        running.await
+        let mut all = lock(&self.running);
+        if let Some(running) = all.get(&token) {
+            return running.clone();
+        }
+        let running = self.start(revocation, until);
+        all.insert(token, running.clone());
+        running
     }
 
     /// The same for another pod, which asks under its claim. Asked again, because the answer was lost, it says what came of it
-    /// and runs nothing.
+    /// and begins nothing, for as long as the claim may last.
     pub(crate) async fn run_for_another(
         &self,
         claim: &str,
         revocation: Revocation,
         until: BootInstant,
     ) -> Outcome {
-        if let Some(known) = self.answers.under(claim) {
-            return known;
-        }
-        let (runner, claim) = (self.clone(), claim.to_owned());
-        let run = async move {
-            let outcome = runner.run(revocation, until).await;
-            runner.answers.remember(&claim, &outcome);
-            outcome
+        let running = {
+            let mut asked = lock(&self.asked);
+            asked.retain(|_, (_, until)| !until.has_passed());
+            let (running, _) = asked.entry(claim.to_owned()).or_insert_with(|| {
+                let forgotten = BootInstant::now() + Cleanups::CLAIM;
+                (self.running(revocation, until), forgotten)
+            });
+            running.clone()
         };
-        let gone = self.gone.clone();
-        // The caller may go before there is an answer.
-        let task = self
-            .tasks
-            .spawn(async move { gone.run_until_cancelled(run).await });
-        ended(task).await
+        running.await
     }
 
     fn start(&self, revocation: Revocation, until: BootInstant) -> Running {
@@ -152,9 +147,7 @@ impl Runner {
         let gone = self.gone.clone();
         let task = self.tasks.spawn(async move {
             let outcome = gone.run_until_cancelled(work).await;
-            all.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&token);
+            lock(&all).remove(&token);
             outcome
         });
         ended(task).boxed().shared()
@@ -166,6 +159,10 @@ impl Runner {
         self.tasks.wait().await;
         self.tasks.reopen();
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn ended(task: JoinHandle<Option<Outcome>>) -> Outcome {

@@ -182,14 +182,6 @@ pub(crate) struct ClaimDoc {
 }
 
 impl HolderDoc {
-    /// For how long it has been revoked, in milliseconds.
-    pub(crate) fn millis_in_revocation(&self) -> u64 {
-        let at = self.revocation.as_ref().map(|revocation| revocation.at);
-        at.map_or(0, |at| {
-            u64::try_from(millis_between(at, self.now)).unwrap_or(0)
-        })
-    }
-
     /// The stored time to live, never more than a definition may say: a document with 68 years would never expire.
     pub(crate) fn ttl_millis(&self) -> i64 {
         self.ttl_seconds.clamp(0, TtlSeconds::MAX.into()) * 1000

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lease_shared::definition::{DocumentAddress, InlineDefinition};
 use lease_shared::{Decision, LeaseRef, LeaseRequest, LeaseService, Tenancy, metrics as names};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use mongodb::bson::doc;
 use test_mongo::FailCommand;
 
 use crate::stage::{Stage, VICTIM};
@@ -35,7 +36,12 @@ async fn counted(work: impl AsyncFnOnce() + Send + 'static) -> BTreeMap<String, 
                 .collect();
             let value = match value {
                 DebugValue::Counter(count) => count,
-                DebugValue::Histogram(values) => values.len() as u64,
+                DebugValue::Histogram(values) => {
+                    let seconds = values.iter().map(|seconds| seconds.into_inner());
+                    // Each whole hour counts as a thousand values.
+                    let hours = seconds.map(|seconds| (seconds / 3600.0) as u64);
+                    values.len() as u64 + 1000 * hours.sum::<u64>()
+                }
                 DebugValue::Gauge(gauge) => panic!("{key:?} {gauge}"),
             };
             (format!("{} {}", key.name(), labels.join(" ")), value)
@@ -138,6 +144,9 @@ async fn each_way_of_losing_a_lease_is_counted_and_the_time_until_its_clean_up_e
         for holding in leases.held_by(&pod_id("a"), 9).await.unwrap() {
             assert!(leases.revoke_of_dead_pod(&holding).await.unwrap());
         }
+        let hours_ago = doc! { "$subtract": ["$$NOW", 2 * 3_600_000] };
+        let hours_ago = doc! { "$set": { "revocation.at": hours_ago } };
+        stage.world.set(decided, hours_ago).await;
         let cleanup = leases.cleanups().claim(decided, &pod_id("a")).await;
         cleanup.unwrap().unwrap().finish().await.unwrap();
     })
@@ -147,7 +156,11 @@ async fn each_way_of_losing_a_lease_is_counted_and_the_time_until_its_clean_up_e
         assert_eq!(counted.get(&reaped), Some(&count), "{counted:?}");
     }
     let cleaned_up = format!("{} type=hard", names::CLEANUP);
-    assert_eq!(counted.get(&cleaned_up), Some(&1), "{counted:?}");
+    assert_eq!(
+        counted.get(&cleaned_up),
+        Some(&2001),
+        "two hours: {counted:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

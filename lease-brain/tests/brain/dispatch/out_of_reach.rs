@@ -121,6 +121,25 @@ async fn what_ran_in_a_pod_that_was_asked_in_vain_is_gone_as_soon_as_that_is_dea
     assert_eq!(plug.all().begun, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_pods_own_handler_did_not_do_is_gone_as_soon_as_that_pod_is_dead() {
+    let fleet = Fleet::new().await;
+    let plug = Plug::new(Answer::Status(500)).await;
+    let mut a = fleet.pod("a").await;
+    let lease = token(fleet.lease("ada", Some(&a), true, &plug.url("/a")).await);
+    // The tenth try in vain is followed by a pause of an hour.
+    let nine = doc! { "reason": "revoke", "at": "$$NOW", "attempts": 9_i64, "nextTryAt": "$$NOW" };
+    let revoked = vec![doc! { "$set": { "state": "REVOKING", "revocation": nine } }];
+    let its = doc! { "_id": lease.as_str() };
+    fleet.holders().update_one(its, revoked).await.unwrap();
+    let revocation = fleet.failed(&lease, 10).await;
+    assert!(revocation.get_bool("failed").unwrap());
+    let _b = fleet.pod("b").await;
+    a.kill();
+    fleet.gone(&lease).await;
+    assert_eq!(plug.calls("/a").begun, 1);
+}
+
 /// A lease in `b`, which lives, and which the others have asked in vain so often that they wait for minutes: nothing
 /// listens where it says that it does.
 struct Unheard {
