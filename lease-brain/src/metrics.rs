@@ -1,5 +1,6 @@
 //! The names and labels of the brain's own metrics; those of leases are in `lease_shared::metrics`.
 
+use lease_shared::metrics::REAP_PANICS;
 use metrics::{counter, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
@@ -17,7 +18,7 @@ pub const PODS: &str = "vance.lease.pods";
 pub const SWEEP_AGE: &str = "vance.lease.sweep.age.seconds";
 /// What sweeps could not do, for the next to try again.
 pub const SWEEP_FAILED: &str = "vance.lease.sweep.failed";
-/// Sweeps that ended in a panic.
+/// Sweeps and reconciles that ended in a panic.
 pub const SWEEP_PANICS: &str = "vance.lease.sweep.panics";
 /// Sweeps in which leases of dead pods were left alone, for too many pods looked dead at once.
 pub const SWEEP_HELD_BACK: &str = "vance.lease.sweep.held.back";
@@ -25,8 +26,9 @@ pub const SWEEP_HELD_BACK: &str = "vance.lease.sweep.held.back";
 pub const DRIFT: &str = "vance.lease.drift";
 
 /// The upper bounds of the buckets of all histograms.
-const SECONDS: [f64; 12] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
+const SECONDS: [f64; 15] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 21_600.0,
+    86_400.0,
 ];
 
 /// Records the metrics of this process from now on, for [`BrainBuilder::metrics`](crate::brain::BrainBuilder::metrics)
@@ -35,9 +37,14 @@ const SECONDS: [f64; 12] = [
 /// # Errors
 /// This process has a recorder already.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
-    PrometheusBuilder::new()
+    let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("seconds".to_owned()), &SECONDS)?
-        .install_recorder()
+        .install_recorder()?;
+    // What is to alarm with its first time has to be there before: nothing has grown that began with one.
+    for name in [SWEEP_FAILED, SWEEP_PANICS, SWEEP_HELD_BACK, REAP_PANICS] {
+        counter!(name).increment(0);
+    }
+    Ok(handle)
 }
 
 pub(crate) fn handled(lease_type: &str, well: bool) {

@@ -52,7 +52,7 @@ struct Ratio {
     check_over_update: f64,
     /// Pairs per second of 64 contenders on 6 slots in the line, by the same polling freely; aim: at least 4.
     line_gain: f64,
-    /// In a storm of releases, from a release's answer to the return of its slots, the 95th percentile.
+    /// In a storm of releases, from a release to the return of its slots, the 95th percentile.
     release_to_free_p95_over_update: f64,
 }
 

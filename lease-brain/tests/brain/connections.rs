@@ -30,7 +30,7 @@ async fn callers_that_ask_for_nothing_keep_nobody_from_an_answer() {
         silent.push(stream);
     }
     // Long before a caller's time for its headers is over.
-    let answer = timeout(Duration::from_secs(5), get(&pod, "/healthz")).await;
+    let answer = timeout(Duration::from_secs(10), get(&pod, "/healthz")).await;
     assert_eq!(answer.expect("it is answered").status, StatusCode::OK);
     assert!(silent[..100].iter().all(is_ended), "the oldest are ended");
     let newest = &silent[SILENT - 50..];

@@ -12,8 +12,8 @@ const LEASES: usize = 24;
 const CLEANED_UP: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn primary_that_steps_down_stands_still_or_is_killed_costs_no_revocation_and_runs_none_twice()
-{
+async fn primary_that_steps_down_stands_still_or_is_killed_costs_no_revocation_and_runs_none_beside_another()
+ {
     let mut set = ReplicaSet::start(3).await.unwrap();
     let fleet = Fleet::on(TestMongo::at(&set.uri()).await.unwrap()).await;
     let plug = Plug::new(Answer::Hang).await;

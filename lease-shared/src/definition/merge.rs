@@ -63,7 +63,8 @@ pub struct Ignored {
 
 /// A definition as the layers together make it, with the source of each field.
 ///
-/// Serialises as `{name, resource: {value, layer}, globalResource: {value, layer} or null, levels: {global|tenant|project|user: {value, layer} or null},
+/// Serialises as `{name, resource: {value, layer}, globalResource: {value, layer} or null,
+/// levels: {global|tenant|project|user: {value, layer} or null},
 /// ttlSeconds: {value, layer}, waitMs: {value, layer}, ignored: [{field, layer, reason}]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -96,18 +96,18 @@ impl Inner {
         keys: Vec<String>,
         label: Option<String>,
     ) -> Result<Release, StoreError> {
-        let deadline = deadline();
+        let (begun, deadline) = (Instant::now(), deadline());
         let store = &self.store;
         let take = || store.take(&token, Acknowledge::Majority, deadline);
         let taken = until_known(deadline, take).await?;
         if let Some(keys) = taken.value {
-            self.slots_back(token, keys, label);
+            self.slots_back(token, keys, label, begun);
             return Ok(Release::Released);
         }
         // A command that was revoked keeps its slot until its wrapper says that it has ended, which is now.
         let finish = || store.finish_ended_command(&token, deadline);
         if let Some(keys) = until_known(deadline, finish).await?.value {
-            self.slots_back(token, keys, label);
+            self.slots_back(token, keys, label, begun);
             return Ok(Release::AlreadyReleased);
         }
         // Another exclusive lease without a pod is cleaned up once its holder has ended, which is now.
@@ -121,7 +121,7 @@ impl Inner {
         let ours = gone && taken.sent_before;
         if gone {
             // Of another's release it is not known when that was.
-            self.slots_back(token, keys, label.filter(|_| ours));
+            self.slots_back(token, keys, label.filter(|_| ours), begun);
         }
         Ok(match ours {
             true => Release::Released,
@@ -144,13 +144,18 @@ impl Inner {
         });
     }
 
-    fn slots_back(self: &Arc<Self>, token: LeaseToken, keys: Vec<String>, label: Option<String>) {
+    fn slots_back(
+        self: &Arc<Self>,
+        token: LeaseToken,
+        keys: Vec<String>,
+        label: Option<String>,
+        begun: Instant,
+    ) {
         let inner = Arc::clone(self);
-        let released = Instant::now();
         self.spawn(async move {
             let free = inner.unbook_all(&token, &keys).await;
             if let (true, Some(label)) = (free, label) {
-                metrics::slots_free(&label, released.elapsed());
+                metrics::slots_free(&label, begun.elapsed());
             }
         });
     }

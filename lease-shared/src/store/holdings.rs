@@ -26,7 +26,7 @@ impl Holding {
     }
 }
 
-/// What a pod held at one moment: whoever goes through it comes to an end, though the pod may acquire for as long.
+/// What a pod held at one moment: whoever goes through it does not go on with what the pod acquires meanwhile.
 #[derive(Debug, Clone)]
 pub struct Held {
     pod: PodId,

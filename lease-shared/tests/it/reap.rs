@@ -319,7 +319,7 @@ async fn revoked_leases_that_wait_for_a_handler_hide_no_command_from_the_sweep()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_sweeper_sees_that_time_has_passed() {
     let world = World::new().await;
-    let body = "levels: { global: 1 }\nttlSeconds: 1";
+    let body = "levels: { global: 1 }\nttlSeconds: 5";
     world.define("pdf", body).await;
     let lease = world.leases.acquire(request("pdf", "ada")).await.unwrap();
     lease.check().await.unwrap();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lease_shared::{Level, Tenancy};
+use lease_shared::{Level, Phase, Tenancy};
 use mongodb::bson::doc;
 use test_mongo::eventually;
 
-use crate::support::{World, busy, request, request_of, waiting};
+use crate::support::{World, busy, reached, request, request_of, waiting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_64_waiters_of_one_user_are_served_within_their_wait_and_never_above_the_cap() {
@@ -191,9 +191,12 @@ async fn a_count_that_was_written_by_hand_keeps_no_waiter_out_for_longer_than_th
     let more = doc! { "$inc": { "count": 5 } };
     world.counters().update_one(doc! {}, more).await.unwrap();
     let leases = world.leases.clone();
+    let gate = leases.failpoints().pause("poll counters", Phase::Before);
     let wait = Duration::from_secs(30);
     let waiter = tokio::spawn(async move { leases.acquire(waiting("pdf", "eve", wait)).await });
+    reached(&gate, "its first poll").await;
     first.release().await.unwrap();
+    gate.open();
     waiter.await.unwrap().unwrap();
     second.check().await.unwrap();
 }

@@ -15,7 +15,7 @@ const LEASES: usize = 200;
 pub(crate) struct Storm {
     /// Released at the same time.
     pub(crate) leases: usize,
-    /// From a release's answer to the return of its slots.
+    /// From a release to the return of its slots.
     pub(crate) to_free_p50_ms: f64,
     pub(crate) to_free_p95_ms: f64,
 }

@@ -129,7 +129,7 @@ async fn what_is_idle_is_reaped_while_a_reconcile_takes_its_time() {
         doc! { "waitForFailPoint": "failCommand", "timesEntered": 1_i64, "maxTimeMS": 20_000 };
     admin_command(&server.uri(), begun).await.unwrap();
     fleet.age(HOUR).await;
-    let within = Duration::from_secs(12);
+    let within = Duration::from_secs(25);
     eventually("it is reaped before that has ended", within, async || {
         let held = doc! { "_id": idle.as_str(), "state": "HELD" };
         Ok(fleet.holders().find_one(held).await?.is_none())
