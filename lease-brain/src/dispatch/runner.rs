@@ -97,7 +97,7 @@ impl Runner {
         running
     }
 
-    /// The same for another pod, which asks under its claim. Asked again, because the answer was lost, it says what came of it
+    /// Runs it for another pod, which asks under its claim. Asked again, because the answer was lost, it says what came of it
     /// and begins nothing, for as long as the claim may last.
     pub(crate) async fn run_for_another(
         &self,
