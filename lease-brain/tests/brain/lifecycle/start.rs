@@ -162,7 +162,7 @@ async fn nonsense_is_refused_before_anything_is_asked() {
     let mut brain = Process::start("mongodb://127.0.0.1:1", &["--no-such-option"]);
     assert_eq!(brain.ended(SOON).await.code(), Some(64));
     let mut brain = Process::start("mongodb://:@:pa ss@/", &[]);
-    let said = brain.refused(1).await;
+    let said = brain.refused(64).await;
     assert!(said.contains("MongoDB URI is not usable"), "{said}");
 }
 
