@@ -25,6 +25,9 @@ use crate::store::{LeaseStore, StoreError, deadline, until_known};
 const LONGEST: Duration = Duration::from_secs(600);
 /// How much of an error is kept.
 const ERROR_LENGTH: usize = 500;
+/// For how long it is tried to write what came of a clean-up: through an election, which takes a replica set twelve seconds
+/// or so, and not beyond the claim. A handler is not to run again because its end could not be written at once.
+const WRITE: Duration = Duration::from_secs(30);
 /// For how long a clean-up is at least left to a pod that could not be asked: it looks every two seconds or so.
 const LEFT: Duration = Duration::from_secs(5);
 
@@ -356,20 +359,26 @@ impl Cleanup {
     ///
     /// False: the claim had run out and another works on it, or an operator gave it up.
     ///
+    /// While the store is away it tries again, for half a minute.
+    ///
     /// # Errors
-    /// It is not known whether that was written. If it was not, the clean-up is run again.
+    /// It is not known whether that was written. If it was not, the clean-up is run again; if it was, a reconcile frees the
+    /// slots.
     pub async fn finish(self) -> Result<bool, StoreError> {
         let token = &self.revocation.token;
-        let deadline = deadline();
+        let until = Instant::now() + WRITE;
         let claims = self.claims();
-        let finish = || self.store.finish(token, &claims, deadline);
-        let finished = until_known(deadline, finish).await?;
+        let finish = || self.store.finish(token, &claims, deadline());
+        let finished = until_known(until, finish).await?;
         // Not found although it was sent before: that sending may have removed it, and nobody else will unbook it soon.
         let ours = finished.value.is_some()
-            || (finished.sent_before && self.store.holder(token, deadline).await?.is_none());
+            || (finished.sent_before && {
+                let holder = || self.store.holder(token, deadline());
+                until_known(until, holder).await?.value.is_none()
+            });
         if ours {
-            let unbook = || self.store.unbook(token, &self.levels, deadline);
-            until_known(deadline, unbook).await?;
+            let unbook = || self.store.unbook(token, &self.levels, deadline());
+            until_known(until, unbook).await?;
             self.lines.call(&self.levels);
             let since = self.waited.saturating_add(self.claimed.elapsed());
             metrics::cleaned_up(&self.revocation.lease_type, since);
@@ -411,13 +420,12 @@ impl Cleanup {
             by_pod,
             unreached,
         };
-        let deadline = deadline();
         let claims = self.claims();
         let note = || {
             self.store
-                .try_again(&self.revocation.token, &claims, &failed, deadline)
+                .try_again(&self.revocation.token, &claims, &failed, deadline())
         };
-        until_known(deadline, note).await?;
+        until_known(Instant::now() + WRITE, note).await?;
         Ok(NextTry {
             after: failed.pause,
             ..next

@@ -207,6 +207,29 @@ async fn an_end_that_is_sent_twice_is_one_and_gives_the_slot_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_end_is_written_though_the_store_takes_longer_than_any_one_answer_may() {
+    let scene = Scene::new().await;
+    // Longer than the few seconds that every other operation has, at a pause of 400 ms between two tries.
+    const TRIES: i32 = 20;
+    const LOCK_TIMEOUT: i32 = 24;
+    for command in ["findAndModify", "update"] {
+        let cleanup = scene.claimed().await;
+        let token = cleanup.revocation.token.clone();
+        let away = FailCommand::on(&[command]).error_code(LOCK_TIMEOUT);
+        let away = scene.stage.fail(away.times(TRIES)).await;
+        assert!(cleanup.finish().await.unwrap(), "{command}");
+        away.off().await.unwrap();
+        scene.assert_free(&token, command).await;
+    }
+    let cleanup = scene.claimed().await;
+    let away = FailCommand::on(&["update"]).error_code(LOCK_TIMEOUT);
+    let away = scene.stage.fail(away.times(TRIES)).await;
+    let next = cleanup.failed("stuck", false).await;
+    away.off().await.unwrap();
+    assert!(next.unwrap().after > Duration::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_noted_of_a_clean_up_is_noted_though_the_first_sending_failed() {
     let scene = Scene::new().await;
     let world = &scene.stage.world;
