@@ -26,8 +26,9 @@ pub(crate) async fn in_touch(fleet: &Fleet, pod: &Pod) {
     fleet.holders().update_one(its, nobody).await.unwrap();
     eventually("it believes that somebody is dead", SOON, || async {
         sweep(pod).await;
-        let held = doc! { "_id": probe.as_str(), "state": "HELD" };
-        Ok(fleet.holders().find_one(held).await?.is_none())
+        // Its slot is the last that goes, so nothing is left of the probe.
+        let booked = doc! { "tokens": probe.as_str() };
+        Ok(fleet.counters().find_one(booked).await?.is_none())
     })
     .await
     .unwrap();
