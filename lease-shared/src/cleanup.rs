@@ -26,7 +26,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// How much of an error is kept.
 const ERROR_LENGTH: usize = 500;
 /// For how long it is tried to write what came of a clean-up: through an election, which takes a replica set twelve seconds
-/// or so, and not beyond the claim. A handler is not to run again because its end could not be written at once.
+/// or so. A handler is not to run again because its end could not be written at once. Should the claim run out meanwhile, what
+/// another took over is not ended.
 const WRITE: Duration = Duration::from_secs(30);
 /// For how long a clean-up is at least left to a pod that could not be asked: it looks every two seconds or so.
 const LEFT: Duration = Duration::from_secs(5);
